@@ -1,0 +1,53 @@
+# Every command a person or a CI machine needs. The only prerequisite on a fresh
+# Debian machine is Go; `make test` installs the rest (tools/setup/install).
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+PACKAGES  ?= ./...
+TESTFLAGS ?=
+FUZZTIME  ?= 20s
+SOAKTIME  ?= 10m
+BENCHFLAGS ?=
+
+.PHONY: help
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: run
+run: ## Start the broker with an embedded historian, an example model and a new API client
+	go run -ldflags "-X main.version=$(VERSION)" ./broker
+
+.PHONY: setup
+setup: ## Install what the tests need: Debian packages and npm packages, if absent
+	@tools/setup/install
+
+.PHONY: test
+test: setup ## Run every test with the race detector; the last line counts passed and failed
+	@go run ./tools/testreport -race -timeout 14m $(TESTFLAGS) $(PACKAGES)
+
+.PHONY: lint
+lint: ## gofmt, go vet, staticcheck
+	@unformatted="$$(gofmt -l $$(git ls-files --cached --others --exclude-standard '*.go'))"; \
+	if [ -n "$$unformatted" ]; then echo "not gofmt'ed:"; echo "$$unformatted"; exit 1; fi
+	go vet $(PACKAGES)
+	go tool staticcheck $(PACKAGES)
+
+.PHONY: bench
+bench: ## Measure this broker, mosquitto and nats-server in turns; prints the table of broker/README.md
+	@tools/setup/install
+	go run ./tools/mqttload compare $(BENCHFLAGS)
+
+.PHONY: fuzz
+fuzz: ## Run every fuzz target for FUZZTIME (20s) each
+	@tools/setup/fuzz $(FUZZTIME)
+
+.PHONY: soak
+soak: ## Load one broker for SOAKTIME (10m), killing it now and then, and check that nothing is lost
+	CRASH_SOAK=$(SOAKTIME) go test -count 1 -timeout 0 -v -run Soak ./tests/crash
+
+.PHONY: image
+image: ## Write dist/broker-oci.tar, an OCI archive for linux/amd64 and linux/arm64, without Docker
+	go run ./tools/image -version "$(VERSION)" -output dist/broker-oci.tar
