@@ -1,0 +1,48 @@
+package state
+
+import (
+	"context"
+	"time"
+)
+
+// Entry is one record of a log.
+type Entry struct {
+	Sequence uint64
+	Time     time.Time // when the store took it; of the whole batch
+	Data     []byte    // shared: not to be changed
+}
+
+// Log is the session log of one workspace: what its persistent sessions want,
+// in order, bounded in bytes and age by the store's configuration.
+//
+// Sequences begin at 1 and grow; within one batch by one, between batches there
+// may be a gap. Entries were dropped before a position only if Bounds says that
+// the first sequence lies beyond it.
+type Log interface {
+	// Append adds 1 to MaxAppend records as one batch: all or none, in this
+	// order, at consecutive sequences of which the first is returned. Batches
+	// appended one after the other stand in that order. After ErrUnknown the
+	// same batch is appended again by the caller, and may stand there twice.
+	// A record that the configured bounds can never hold: ErrQuota.
+	Append(ctx context.Context, records [][]byte) (first uint64, err error)
+	// Read appends up to max entries to dst, in order, beginning with the
+	// first available at or after from; dst unchanged means that there is none
+	// now. Like every read it may lag behind an acknowledged append.
+	Read(ctx context.Context, from uint64, max int, dst []Entry) ([]Entry, error)
+	// Bounds returns the first and the last sequence there is. Of an empty
+	// log, first is the next sequence and last = first - 1.
+	Bounds(ctx context.Context) (first, last uint64, err error)
+	// Tail follows the log from the first available entry at or after from.
+	Tail(from uint64) Tail
+}
+
+// Tail gives a log's entries in order, without a gap but for what the log
+// itself dropped. Used by one goroutine; Stop may come from another.
+type Tail interface {
+	// Next waits for further entries and returns as many as are there, up to
+	// MaxAppend. The slice is valid until the next call; Data stays valid.
+	// Errors: ctx's, or ErrClosed once stopped or the store closed.
+	Next(ctx context.Context) ([]Entry, error)
+	// Stop ends the tail. Stopping twice is allowed.
+	Stop()
+}
