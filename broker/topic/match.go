@@ -35,9 +35,10 @@ func Covers(outer, inner string) bool {
 		return false // [MQTT-4.7.2-1]
 	}
 	if outer == "+/#" {
-		// No name has no level: the same as "#", where "a/+/#" is less than "a/#".
+		// Every name has a level: the same as "#", where "a/+/#" is less than "a/#".
 		return true
 	}
+	inner = withoutParent(inner)
 	for {
 		have, outerRest, outerMore := strings.Cut(outer, "/")
 		if have == "#" {
@@ -64,6 +65,7 @@ func Intersects(a, b string) bool {
 	if a != "" && a[0] == '$' && startsWild(b) || b != "" && b[0] == '$' && startsWild(a) {
 		return false // [MQTT-4.7.2-1]
 	}
+	a, b = withoutParent(a), withoutParent(b)
 	for {
 		x, aRest, aMore := strings.Cut(a, "/")
 		y, bRest, bMore := strings.Cut(b, "/")
@@ -79,6 +81,16 @@ func Intersects(a, b string) bool {
 		}
 		a, b = aRest, bRest
 	}
+}
+
+// withoutParent replaces "/#" by the filter that matches the same names without
+// a wildcard for the parent level: its parent would be the empty name, which is
+// none [MQTT-4.7.3-1].
+func withoutParent(filter string) string {
+	if filter == "/#" {
+		return "/+/#"
+	}
+	return filter
 }
 
 func startsWild(filter string) bool {
