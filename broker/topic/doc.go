@@ -16,6 +16,10 @@
 // answers for every delivery of a subscription to inner; Intersects says that
 // checking each delivery is worth while at all. Both are exact.
 //
+// A filter that begins with a wildcard does not match a name that begins with
+// "$". That holds for whole names only: for filters and topics below a workspace
+// there is MatchBelow, without it a topic such as "$x" would slip past "#".
+//
 // # The inbox grammar
 //
 // Grammar holds the version level that every name of the broker begins with

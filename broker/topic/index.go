@@ -56,6 +56,14 @@ func (x *Index[K, V]) Match(name string, yield func(key K, v V)) {
 	x.root.match(name, true, wild, yield)
 }
 
+// MatchBelow is Match for the end of a longer name, such as a topic below its
+// workspace: there a level that begins with "$" is like any other.
+func (x *Index[K, V]) MatchBelow(rest string, yield func(key K, v V)) {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	x.root.match(rest, true, true, yield)
+}
+
 // Generation returns a number that differs after every Set and every Delete
 // that changed something. A result of Match holds as long as the generation read
 // before it is still the current one.

@@ -109,6 +109,18 @@ func TestGenerationMovesWithEveryChange(t *testing.T) {
 	moved("delete", true)
 }
 
+func TestBelowAWorkspaceTheDollarIsALevelLikeAnyOther(t *testing.T) {
+	for _, filter := range []string{"#", "+/x", "$a/+"} {
+		var x Index[int, int]
+		x.Set(filter, 1, 1)
+		found := 0
+		x.MatchBelow("$a/x", func(int, int) { found++ })
+		if found != 1 || !MatchBelow(filter, "$a/x") {
+			t.Errorf("below a workspace %q does not match $a/x", filter)
+		}
+	}
+}
+
 func TestIndexTakesChangesAndMatchesAtOnce(t *testing.T) {
 	var x Index[int, string]
 	x.Set("plant/+/steady/#", -1, "steady")

@@ -7,6 +7,12 @@ func Match(filter, name string) bool {
 	if name != "" && name[0] == '$' && startsWild(filter) {
 		return false // [MQTT-4.7.2-1]
 	}
+	return MatchBelow(filter, name)
+}
+
+// MatchBelow is Match for the end of a longer name, such as a topic below its
+// workspace: there a level that begins with "$" is like any other.
+func MatchBelow(filter, name string) bool {
 	for {
 		want, filterRest, filterMore := strings.Cut(filter, "/")
 		if want == "#" {
