@@ -5,7 +5,8 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 
-VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+# The release built into the image; empty: the binary says which commit it is of.
+RELEASE   ?=
 PACKAGES  ?= ./...
 TESTFLAGS ?=
 FUZZTIME  ?= 20s
@@ -18,7 +19,7 @@ help: ## List the targets
 
 .PHONY: run
 run: ## Start the broker with an embedded historian, an example model and a new API client
-	go run -ldflags "-X main.version=$(VERSION)" ./broker
+	go run ./broker
 
 .PHONY: setup
 setup: ## Install what the tests need: Debian packages and npm packages, if absent
@@ -50,4 +51,4 @@ soak: ## Load one broker for SOAKTIME (10m), killing it now and then, and check 
 
 .PHONY: image
 image: ## Write dist/broker-oci.tar, an OCI archive for linux/amd64 and linux/arm64, without Docker
-	go run ./tools/image -version "$(VERSION)" -output dist/broker-oci.tar
+	go run ./tools/image -release "$(RELEASE)" -output dist/broker-oci.tar

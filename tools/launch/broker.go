@@ -166,7 +166,7 @@ func (b *Broker) Start(ctx context.Context) error {
 	}
 	p, err := Start(Spec{
 		Name: "broker", Path: b.binary, Dir: b.Dir, Env: b.env,
-		Args: []string{"--config", filepath.Join(b.Dir, "config.yaml")},
+		Args: []string{"run", "--config", filepath.Join(b.Dir, "config.yaml")},
 	})
 	if err != nil {
 		return err
