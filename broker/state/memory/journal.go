@@ -105,8 +105,11 @@ func (j *journal) roll() {
 	}
 }
 
-func (j *journal) syncDir() error {
-	dir, err := j.fs.OpenDir(j.dir)
+func (j *journal) syncDir() error { return syncDir(j.fs, j.dir) }
+
+// syncDir makes the names in a folder durable.
+func syncDir(fs vfs.FS, name string) error {
+	dir, err := fs.OpenDir(name)
 	if err != nil {
 		return err
 	}

@@ -13,7 +13,7 @@ import (
 // openJournal locks dir, loads what is in it, oldest write first, and leaves the
 // journal ready to append to a file of its own.
 func openJournal(fs vfs.FS, dir string, load func(bucket string, r *record)) (*journal, error) {
-	if err := fs.MkdirAll(dir, 0o700); err != nil {
+	if err := makeDir(fs, dir); err != nil {
 		return nil, err
 	}
 	lock, err := fs.Lock(fs.PathJoin(dir, "lock"))
@@ -26,6 +26,32 @@ func openJournal(fs vfs.FS, dir string, load func(bucket string, r *record)) (*j
 		return nil, err
 	}
 	return j, nil
+}
+
+// makeDir makes dir and what leads to it, and syncs the folders it made anything
+// in, without which a crash would take the directory away.
+func makeDir(fs vfs.FS, dir string) error {
+	var parents []string
+	for d := fs.PathDir(fs.PathJoin(dir, "x")); ; {
+		if _, err := fs.Stat(d); err == nil {
+			break
+		}
+		parent := fs.PathDir(d)
+		if parent == d {
+			break
+		}
+		parents = append(parents, parent)
+		d = parent
+	}
+	if err := fs.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	for _, parent := range parents {
+		if err := syncDir(fs, parent); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (j *journal) recover(load func(bucket string, r *record)) error {
