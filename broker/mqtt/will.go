@@ -21,6 +21,7 @@ type Will struct {
 func (r *reader) will(qos byte, retain bool) *Will {
 	w := &Will{QoS: qos, Retain: retain}
 	if r.v >= V5 {
+		r.need("will properties", statement{v5: "MQTT-3.1.2-9"})
 		r.openProperties(will)
 		for id := r.next(); id != 0; id = r.next() {
 			switch id {
