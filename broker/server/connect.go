@@ -1,0 +1,410 @@
+package server
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"time"
+
+	"maestrohub.io/uns/broker/access"
+	"maestrohub.io/uns/broker/mqtt"
+	"maestrohub.io/uns/broker/session"
+	"maestrohub.io/uns/broker/topic"
+)
+
+// refusal is why a CONNECT is refused.
+type refusal struct {
+	code mqtt.ReasonCode
+	// label is the metric's reason; detail is for the log, and for the client
+	// where it gives nothing away.
+	label, detail string
+	// silent: closed without a CONNACK, as MQTT 3 wants for what is not a CONNECT.
+	silent bool
+}
+
+func (r *refusal) Error() string { return r.label + ": " + r.detail }
+
+// handshake takes the connection from its first byte to the CONNACK. false
+// means that it is not to be served, and nothing of it is left.
+func (c *connection) handshake() bool {
+	limits := &c.server.limits
+	_ = c.nc.SetReadDeadline(time.Now().Add(limits.ConnectTimeout))
+	var p mqtt.Connect
+	if r := c.readConnect(&p); r != nil {
+		c.refuse(&p, r)
+		return false
+	}
+	arrived := time.Now()
+	_ = c.nc.SetReadDeadline(time.Time{})
+	// The budget runs from the arrival of the CONNECT; the credential check may
+	// take half of it.
+	ctx, cancel := context.WithTimeout(c.server.ctx, limits.ConnectBudget)
+	defer cancel()
+	if r := c.connect(ctx, &p); r != nil {
+		c.refuse(&p, r)
+		return false
+	}
+	c.server.metrics.ConnectsAccepted.WithLabelValues(c.version.String()).Inc()
+	c.server.metrics.ConnectSeconds.Observe(time.Since(arrived).Seconds())
+	return true
+}
+
+// readConnect reads the first packet, which must be CONNECT [MQTT-3.1.0-1].
+func (c *connection) readConnect(p *mqtt.Connect) *refusal {
+	limit := c.server.limits.MaxConnectPacketBytes
+	for {
+		h, body, ok, err := c.reader.next(limit)
+		if h.Size > 0 && h.Type != mqtt.CONNECT {
+			return &refusal{label: "protocol_error", detail: "first packet is " + h.Type.String(), silent: true}
+		}
+		if err == nil && ok {
+			if err := p.Decode(h, body); err != nil {
+				return malformedConnect(err)
+			}
+			c.version = p.Version
+			return nil
+		}
+		var bad *mqtt.Error
+		if errors.As(err, &bad) {
+			if bad.Code == mqtt.PacketTooLarge {
+				// Enough of it is there to see whether the client understands a reason.
+				_ = p.Decode(h, body)
+				return &refusal{code: mqtt.PacketTooLarge, label: "connect_packet_too_large", detail: bad.Detail, silent: p.Version < mqtt.V5}
+			}
+			return &refusal{label: "malformed", detail: bad.Error(), silent: true}
+		}
+		if err := c.reader.fill(); err != nil {
+			if timedOut(err) {
+				return &refusal{label: "connect_timeout", detail: "no CONNECT in time", silent: true}
+			}
+			return &refusal{silent: true} // it went away by itself
+		}
+	}
+}
+
+// malformedConnect answers a CONNECT that does not decode [MQTT-3.1.4-1]: with a
+// reason where the version that it names has one.
+func malformedConnect(err error) *refusal {
+	var bad *mqtt.Error
+	if !errors.As(err, &bad) {
+		return &refusal{label: "malformed", detail: err.Error(), silent: true}
+	}
+	r := &refusal{code: bad.Code, label: "malformed", detail: bad.Error()}
+	switch bad.Code {
+	case mqtt.ProtocolError:
+		r.label = "protocol_error"
+	case mqtt.UnsupportedProtocolVersion: // [MQTT-3.1.2-2]
+		r.label = "unsupported_protocol_version"
+	case mqtt.ClientIdentifierNotValid: // [MQTT-3.1.3-8]
+		r.label = "client_id_invalid"
+	}
+	return r
+}
+
+// connect signs the client in, takes its identifier and session, and answers.
+func (c *connection) connect(ctx context.Context, p *mqtt.Connect) *refusal {
+	s := c.server
+	if s.stopping.Load() {
+		return &refusal{code: mqtt.ServerShuttingDown, label: "stopping", detail: errStopping.Error()}
+	}
+	if p.HasAuthMethod { // [MQTT-4.12.0-1]
+		return &refusal{code: mqtt.BadAuthenticationMethod, label: "unsupported_authentication_method", detail: "no enhanced authentication is offered"}
+	}
+	grants, r := c.signIn(ctx, p)
+	if r != nil {
+		return r
+	}
+	if r := c.checkWill(p.Will, grants); r != nil {
+		return r
+	}
+	assigned := ""
+	if p.ClientID == "" { // [MQTT-3.1.3-6]
+		if p.Version < mqtt.V5 && !p.CleanStart || p.Version == mqtt.V31 { // [MQTT-3.1.3-8 of 3.1.1]
+			return &refusal{code: mqtt.ClientIdentifierNotValid, label: "client_id_invalid", detail: "empty client identifier"}
+		}
+		assigned = newClientID()
+		p.ClientID = assigned
+	}
+	return c.takeUp(ctx, p, grants, assigned)
+}
+
+// newClientID makes an identifier nobody has [MQTT-3.2.2-16], of characters
+// every server accepts.
+func newClientID() string {
+	var id [10]byte
+	_, _ = rand.Read(id[:]) // never fails (crypto/rand)
+	return "uns" + hex.EncodeToString(id[:])
+}
+
+// signIn checks the credential within half the budget.
+func (c *connection) signIn(ctx context.Context, p *mqtt.Connect) (*access.Grants, *refusal) {
+	s := c.server
+	unavailable := &refusal{code: mqtt.ServerUnavailable, label: "credential_check_unavailable", detail: "the credential could not be checked in time"}
+	ctx, cancel := context.WithTimeout(ctx, s.limits.ConnectBudget/2)
+	defer cancel()
+	select {
+	case s.authenticating <- struct{}{}:
+		s.metrics.ConnectsChecking.Inc()
+		defer func() {
+			s.metrics.ConnectsChecking.Dec()
+			<-s.authenticating
+		}()
+	case <-ctx.Done():
+		return nil, unavailable
+	}
+	grants, err := s.options.Access.SignIn(ctx, p.Username, p.Password, c.nc.Remote)
+	switch {
+	case err == nil:
+		return grants, nil
+	case errors.Is(err, access.ErrThrottled):
+		return nil, &refusal{code: throttledCode(p.Version), label: "throttled", detail: "too many failed sign-ins"}
+	case errors.Is(err, access.ErrRefused):
+		return nil, &refusal{code: mqtt.BadUserNameOrPassword, label: "bad_credentials", detail: "user name or password not accepted"}
+	default:
+		s.log.Warn("embedded broker: a credential could not be checked", "user", p.Username, "error", err)
+		return nil, unavailable
+	}
+}
+
+// throttledCode answers a throttled sign-in as a wrong one where the version has
+// no code for waiting.
+func throttledCode(v mqtt.Version) mqtt.ReasonCode {
+	if v >= mqtt.V5 {
+		return mqtt.ConnectionRateExceeded
+	}
+	return mqtt.BadUserNameOrPassword
+}
+
+// checkWill holds a Last Will to the rule of every publish: into the client's
+// own inbox, where its grants let it write.
+func (c *connection) checkWill(w *mqtt.Will, grants *access.Grants) *refusal {
+	if w == nil {
+		return nil
+	}
+	s := c.server
+	if err := topic.ValidateName(w.Topic); err != nil {
+		return &refusal{code: mqtt.TopicNameInvalid, label: "will_invalid", detail: err.Error()}
+	}
+	if len(w.Topic) > s.limits.MaxTopicBytes || topic.Levels(w.Topic) > s.limits.MaxTopicLevels {
+		return &refusal{code: mqtt.TopicNameInvalid, label: "will_invalid", detail: "will topic longer or deeper than allowed"}
+	}
+	inbox, err := s.grammar.ParseInbox(w.Topic)
+	switch {
+	case err != nil:
+		return &refusal{code: mqtt.NotAuthorized, label: "will_not_authorized", detail: err.Error()}
+	case inbox.Workspace != grants.Workspace() || inbox.Client != grants.ClientID() || !grants.MayPublish(inbox.Topic):
+		return &refusal{code: mqtt.NotAuthorized, label: "will_not_authorized", detail: "the will's topic is not in the client's own inbox or not granted"}
+	}
+	return nil
+}
+
+// takeUp claims the client identifier, ends the connection that holds it,
+// resumes or makes the session, and sends the CONNACK.
+func (c *connection) takeUp(ctx context.Context, p *mqtt.Connect, grants *access.Grants, assigned string) *refusal {
+	s := c.server
+	busy := &refusal{code: mqtt.ServerUnavailable, label: "connect_budget", detail: "the client identifier could not be taken over in time"}
+	cl, err := s.claim(ctx, p.ClientID)
+	if err != nil {
+		return busy
+	}
+	defer s.unclaim(cl, true)
+
+	cl.lock.Lock()
+	if cl.session != nil && cl.session.Identity != grants.ClientID() {
+		cl.lock.Unlock()
+		return &refusal{code: mqtt.ClientIdentifierNotValid, label: "client_id_in_use", detail: "client identifier held by another identity"}
+	}
+	old, last := cl.conn, cl.last
+	cl.lock.Unlock()
+	if old != nil {
+		// [MQTT-3.1.4-3]
+		old.end(ending{why: "taken_over", code: mqtt.SessionTakenOver, reason: "another connection took over", notify: true, taken: true, clean: p.CleanStart})
+	}
+	if last != nil {
+		// What the old connection sent is settled first: a QoS 2 PUBLISH whose outcome
+		// is not known yet must not be taken for a new one.
+		select {
+		case <-last.settled:
+		case <-ctx.Done():
+			return busy
+		}
+	}
+	if exceeded := s.register(c, grants.ClientID()); exceeded != "" {
+		code := mqtt.QuotaExceeded
+		if exceeded == "max_clients" {
+			code = mqtt.ServerBusy
+		} else if exceeded == "stopping" {
+			code = mqtt.ServerShuttingDown
+		}
+		return &refusal{code: code, label: exceeded, detail: "limit reached"}
+	}
+	if r := c.attach(ctx, cl, p, grants, assigned); r != nil {
+		s.unregister(c, grants.ClientID())
+		return r
+	}
+	return nil
+}
+
+// attach gives the session to the connection and sends the CONNACK, the first
+// packet the client sees [MQTT-3.2.0-1 of 3.1.1].
+func (c *connection) attach(ctx context.Context, cl *client, p *mqtt.Connect, grants *access.Grants, assigned string) *refusal {
+	s := c.server
+	w := s.workspace(grants.Workspace())
+	expiry := c.sessionExpiry(p)
+	cl.lock.Lock()
+	fresh := cl.session == nil || p.CleanStart
+	cl.lock.Unlock()
+	position := uint64(0)
+	if expiry > 0 || !fresh {
+		next, err := w.openFeed(ctx)
+		if err != nil {
+			s.log.Error("embedded broker: no session log for a persistent session", "workspace", w.slug, "client_id", cl.id, "error", err)
+			return &refusal{code: mqtt.ServerUnavailable, label: "store_unavailable", detail: "the session log could not be opened"}
+		}
+		position = next
+	}
+
+	var after func()
+	cl.lock.Lock()
+	// A session belongs to its workspace; an API client that was moved begins anew.
+	if cl.session != nil && (p.CleanStart || cl.session.Workspace != grants.Workspace()) { // [MQTT-3.1.2-4]
+		after = s.endSession(cl, "clean_start")
+	}
+	s.cancelWill(cl)
+	s.agenda.cancel(cl.expiry)
+	cl.expiry = nil
+	present := cl.session != nil
+	if !present { // [MQTT-3.1.2-6]
+		cl.session = &session.Session{ClientID: cl.id, Identity: grants.ClientID(), Workspace: grants.Workspace(),
+			Persistent: expiry > 0, Position: position}
+		cl.session.Queue.Limit = s.limits.MaxSubscriberQueue
+	}
+	se := cl.session // [MQTT-3.1.2-5]
+	se.Expiry = expiry
+	se.Window.Limit = int(min(p.ReceiveMaximum, s.limits.ReceiveMaximum)) // [MQTT-3.3.4-9]
+
+	c.client, c.lock, c.session, c.identity = cl, &cl.lock, se, grants.ClientID()
+	c.maxPacket, c.problemInfo = p.MaximumPacketSize, p.RequestProblemInformation
+	c.zeroExpiry = p.SessionExpiry == 0
+	c.grants, c.will = grants, p.Will
+	c.since, c.lastPacket = time.Now(), time.Now()
+	c.aliasOut.Maximum = min(p.TopicAliasMaximum, s.options.Config.Broker.Features.TopicAliases)
+	c.aliasIn.Maximum = s.options.Config.Broker.Features.TopicAliases
+	c.resume = se.Window.Entries() // [MQTT-4.4.0-1]
+	c.tail = false
+	cl.conn, cl.last = c, c
+	cl.online.Store(true)
+	connack := c.connack(p, present, expiry, assigned)
+	c.out.answer(mqtt.CONNACK, func(dst []byte) []byte { return connack.AppendLimited(dst, c.version, c.maxPacket) })
+	c.cover()
+	c.scheduleRecheck()
+	c.refill()
+	c.start()
+	cl.lock.Unlock()
+	c.nc.Established()
+	if after != nil {
+		after()
+	}
+	if s.stopping.Load() {
+		c.close("stopping", mqtt.ServerShuttingDown, errStopping.Error())
+	}
+	return nil
+}
+
+// sessionExpiry is the interval in force, in seconds: what the client asked for,
+// at most maxSessionExpiry. MQTT 3 knows only "with the connection" and "for
+// ever", of which the latter is maxSessionExpiry here.
+func (c *connection) sessionExpiry(p *mqtt.Connect) uint32 {
+	longest := c.server.longestExpiry()
+	if p.Version >= mqtt.V5 {
+		return min(p.SessionExpiry, longest)
+	}
+	if p.CleanStart {
+		return 0
+	}
+	return longest
+}
+
+// longestExpiry is maxSessionExpiry in seconds.
+func (s *Server) longestExpiry() uint32 { return uint32(s.limits.MaxSessionExpiry / time.Second) }
+
+// connack announces exactly what this broker offers and what differs from what
+// the client asked.
+func (c *connection) connack(p *mqtt.Connect, present bool, expiry uint32, assigned string) *mqtt.Connack {
+	s := c.server
+	features := s.options.Config.Broker.Features
+	a := &mqtt.Connack{SessionPresent: present, Code: mqtt.Success, AssignedClientID: assigned} // [MQTT-3.2.2-2], [MQTT-3.2.2-3]
+	keepAlive := p.KeepAlive
+	if longest := uint16(s.limits.MaxKeepAlive / time.Second); p.Version >= mqtt.V5 && (keepAlive == 0 || keepAlive > longest) {
+		keepAlive = longest
+		a.ServerKeepAlive = &keepAlive // [MQTT-3.1.2-21]
+	}
+	c.keepAlive = time.Duration(keepAlive) * time.Second * 3 / 2
+	if p.Version < mqtt.V5 {
+		return a
+	}
+	if expiry != p.SessionExpiry {
+		a.SessionExpiry = &expiry
+	}
+	a.ReceiveMaximum = s.limits.ReceiveMaximum
+	a.MaximumPacketSize = uint32(s.options.Config.Broker.MaxPacketBytes)
+	a.TopicAliasMaximum = features.TopicAliases
+	a.SubscriptionIDsAvailable, a.SharedAvailable = &features.SubscriptionIdentifiers, &features.SharedSubscriptions
+	if p.RequestResponseInformation { // [MQTT-3.1.2-28]
+		a.ResponseInformation = s.grammar.Data(c.session.Workspace, "")
+	}
+	return a
+}
+
+// refuse answers a refused CONNECT and closes [MQTT-3.2.2-7].
+func (c *connection) refuse(p *mqtt.Connect, r *refusal) {
+	s := c.server
+	if r.label == "" {
+		return
+	}
+	s.metrics.ConnectRefused.WithLabelValues(r.label).Inc()
+	s.log.Debug("embedded broker: connection refused", "reason", r.label, "detail", r.detail,
+		"client_id", p.ClientID, "user", p.Username, "remote", c.nc.RemoteAddr().String())
+	if r.silent {
+		return
+	}
+	v := p.Version
+	if v < mqtt.V31 || v > mqtt.V5 {
+		v = mqtt.V311 // one that does not know this version understands code 1
+		if r.code != mqtt.UnsupportedProtocolVersion {
+			return
+		}
+	}
+	if v < mqtt.V5 && !hasConnectReturn(r.code) {
+		return // [MQTT-3.2.2-6 of 3.1.1]
+	}
+	a := &mqtt.Connack{Code: r.code, ReasonString: publicReason(r)} // Session Present 0 [MQTT-3.2.2-6]
+	_ = c.nc.SetWriteDeadline(time.Now().Add(closingTime))
+	if _, err := c.nc.Write(a.AppendLimited(nil, v, p.MaximumPacketSize)); err != nil {
+		return
+	}
+	if tcp := c.nc.TCP(); tcp != nil {
+		_ = tcp.CloseWrite()
+		c.reader.drain(time.Now().Add(closingTime)) // [MQTT-3.1.4-6]
+	}
+}
+
+// hasConnectReturn reports whether MQTT 3 has a return code for what went wrong;
+// for anything else the connection is closed without a CONNACK.
+func hasConnectReturn(code mqtt.ReasonCode) bool {
+	switch code {
+	case mqtt.MalformedPacket, mqtt.ProtocolError, mqtt.PacketTooLarge, mqtt.TopicNameInvalid:
+		return false
+	}
+	return true
+}
+
+// publicReason is what the client is told: never why a credential was refused.
+func publicReason(r *refusal) string {
+	switch r.label {
+	case "bad_credentials", "throttled", "client_id_in_use":
+		return ""
+	}
+	return r.detail
+}

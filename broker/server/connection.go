@@ -1,0 +1,357 @@
+package server
+
+import (
+	"errors"
+	"sync"
+	"time"
+
+	"maestrohub.io/uns/broker/access"
+	"maestrohub.io/uns/broker/listener"
+	"maestrohub.io/uns/broker/mqtt"
+	"maestrohub.io/uns/broker/session"
+)
+
+// connection is one MQTT client's network connection, from accept to close.
+//
+// One goroutine reads and handles its packets; a second exists only while there
+// is something to write. Outcomes of publishes and deliveries come from the
+// lanes and feeds, under the lock.
+type connection struct {
+	server *Server
+	nc     *listener.Conn
+	reader *packetReader
+
+	// Set before the connection serves, and fixed from then on.
+	version     mqtt.Version
+	client      *client
+	lock        *sync.Mutex // the client's
+	session     *session.Session
+	identity    string
+	keepAlive   time.Duration // 1.5 times the interval in force; 0: none
+	maxPacket   uint32        // the client's Maximum Packet Size; 0: none
+	problemInfo bool          // Request Problem Information [MQTT-3.1.2-29]
+	since       time.Time
+	zeroExpiry  bool // the CONNECT asked for Session Expiry 0
+
+	// The reader's own.
+	aliasIn    session.AliasIn
+	lastPacket time.Time
+	deadline   time.Time
+	lastName   string
+	acked      bool // an acknowledgment came in this batch: look for more to send
+
+	// Under the lock.
+	grants   *access.Grants
+	will     *mqtt.Will
+	out      output
+	acks     ackRing
+	zero     int // QoS 0 publishes in the chain
+	aliasOut session.AliasOut
+	// resume lists what the session has to send again before anything else.
+	resume []*session.Entry
+	// tail: the session has taken everything the feed has dispatched, so the feed
+	// delivers to it directly. Otherwise pump reads the log for it.
+	tail, pumping bool
+	dirty         bool // in a list of connections to start
+	dropping      bool // its queue has dropped values: said so
+	ended         bool
+	detached      bool
+	recheck       *task
+	readerWake    chan struct{} // not nil while the reader waits for room
+	// settled is closed when the connection has ended and every outcome of its
+	// publishes is known.
+	settled chan struct{}
+}
+
+// serve runs the connection to its end.
+func (c *connection) serve() {
+	defer c.nc.Close()
+	if !c.handshake() {
+		return
+	}
+	for {
+		err := c.packets()
+		if err == nil {
+			c.afterBatch()
+			err = c.fill()
+		}
+		if err != nil {
+			c.failed(err)
+			break
+		}
+	}
+	c.reader.drain(time.Now().Add(closingTime))
+}
+
+// errEnded says that the connection was ended from this side.
+var errEnded = errors.New("connection ended")
+
+// packets handles every whole packet in the buffer.
+func (c *connection) packets() error {
+	limit := c.server.options.Config.Broker.MaxPacketBytes
+	some := false
+	for {
+		h, body, ok, err := c.reader.next(limit)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			break
+		}
+		some = true
+		m := c.server.metrics
+		m.PacketsReceived[h.Type].Inc()
+		m.BytesReceived[h.Type].Add(float64(h.Size + h.Remaining))
+		if err := c.handle(h, body); err != nil {
+			return err
+		}
+	}
+	if some {
+		c.lastPacket = time.Now()
+	}
+	return nil
+}
+
+// handle acts on one packet.
+func (c *connection) handle(h mqtt.Header, body []byte) error {
+	switch h.Type {
+	case mqtt.PUBLISH:
+		return c.onPublish(h, body)
+	case mqtt.PUBACK, mqtt.PUBREC, mqtt.PUBREL, mqtt.PUBCOMP:
+		return c.onAck(h, body)
+	case mqtt.SUBSCRIBE:
+		return c.onSubscribe(h, body)
+	case mqtt.UNSUBSCRIBE:
+		return c.onUnsubscribe(h, body)
+	case mqtt.PINGREQ:
+		if err := mqtt.DecodePing(h); err != nil {
+			return err
+		}
+		c.answer(mqtt.PINGRESP, mqtt.AppendPingresp) // [MQTT-3.12.4-1]
+		return nil
+	case mqtt.DISCONNECT:
+		return c.onDisconnect(h, body)
+	case mqtt.CONNECT:
+		return &mqtt.Error{Code: mqtt.ProtocolError, Statement: "MQTT-3.1.0-2", Detail: "second CONNECT"}
+	case mqtt.AUTH:
+		var p mqtt.Auth
+		if err := p.Decode(c.version, h, body); err != nil {
+			return err
+		}
+		return &mqtt.Error{Code: mqtt.ProtocolError, Statement: "MQTT-4.12.0-7", Detail: "AUTH without an authentication method in CONNECT"}
+	default:
+		return &mqtt.Error{Code: mqtt.ProtocolError, Detail: "packet type a client does not send"}
+	}
+}
+
+// answer appends a packet of ours that is not a delivery.
+func (c *connection) answer(t mqtt.PacketType, appendTo func(dst []byte) []byte) {
+	c.lock.Lock()
+	c.out.answer(t, appendTo)
+	c.lock.Unlock()
+}
+
+// afterBatch sends what the batch of packets gave rise to, and waits while the
+// client has to be slowed down.
+func (c *connection) afterBatch() {
+	c.lock.Lock()
+	if c.acked {
+		c.acked = false
+		c.refill()
+	}
+	c.start()
+	c.lock.Unlock()
+	c.awaitRoom(c.answersFull)
+}
+
+// awaitRoom waits while full says so; the keep-alive clock stands still
+// meanwhile, for it is we who do not read.
+func (c *connection) awaitRoom(full func() bool) {
+	waited := false
+	for {
+		c.lock.Lock()
+		if c.ended || !full() {
+			c.lock.Unlock()
+			break
+		}
+		wake := make(chan struct{})
+		c.readerWake = wake
+		c.start()
+		c.lock.Unlock()
+		<-wake
+		waited = true
+	}
+	if waited {
+		c.lastPacket = time.Now()
+	}
+}
+
+// wakeReader lets a waiting reader look again. The lock is held.
+func (c *connection) wakeReader() {
+	if c.readerWake != nil {
+		close(c.readerWake)
+		c.readerWake = nil
+	}
+}
+
+func (c *connection) answersFull() bool { return c.out.answers >= c.server.limits.MaxClientWritesPending }
+
+// fill reads more, for as long as the keep alive allows [MQTT-3.1.2-22].
+func (c *connection) fill() error {
+	for {
+		if c.keepAlive > 0 && c.deadline.IsZero() {
+			c.deadline = c.lastPacket.Add(c.keepAlive)
+			if err := c.nc.SetReadDeadline(c.deadline); err != nil {
+				return err
+			}
+		}
+		err := c.reader.fill()
+		if err == nil || !timedOut(err) || c.keepAlive == 0 {
+			return err
+		}
+		// The deadline is set once per interval, not once per packet: when it comes,
+		// the time of the last packet says how much of the interval is left.
+		c.deadline = time.Time{}
+		if time.Since(c.lastPacket) >= c.keepAlive {
+			return &mqtt.Error{Code: mqtt.KeepAliveTimeout, Statement: "MQTT-3.1.2-22", Detail: "no packet within 1.5 times the keep alive"}
+		}
+	}
+}
+
+// failed ends the connection for what the reader met.
+func (c *connection) failed(err error) {
+	var bad *mqtt.Error
+	switch {
+	case errors.Is(err, errEnded):
+	case errors.As(err, &bad):
+		c.server.log.Info("embedded broker: connection closed for an error of the client", "client_id", c.client.id,
+			"reason", bad.Code.String(), "detail", bad.Error(), "remote", c.nc.RemoteAddr().String())
+		c.end(ending{why: closedFor(bad.Code), code: bad.Code, reason: bad.Detail, notify: true}) // [MQTT-4.13.1-1]
+	default:
+		c.end(ending{why: "connection_lost"})
+	}
+}
+
+// closedFor names an error of the client as the metric does.
+func closedFor(code mqtt.ReasonCode) string {
+	switch code {
+	case mqtt.KeepAliveTimeout:
+		return "keep_alive"
+	case mqtt.MalformedPacket:
+		return "malformed"
+	case mqtt.PacketTooLarge:
+		return "packet_too_large"
+	case mqtt.ReceiveMaximumExceeded:
+		return "receive_maximum"
+	default:
+		return "protocol_error"
+	}
+}
+
+// close ends the connection from this side; MQTT 5 clients are told why. why is
+// the metric's word for it.
+func (c *connection) close(why string, code mqtt.ReasonCode, reason string) {
+	c.end(ending{why: why, code: code, reason: reason, notify: true})
+}
+
+// ending says how a connection ends.
+type ending struct {
+	// why is the reason as the metric of disconnects counts it.
+	why    string
+	code   mqtt.ReasonCode
+	reason string
+	// notify: an MQTT 5 client is sent a DISCONNECT with code and reason.
+	notify bool
+	// properly: the client sent DISCONNECT 0x00, which drops its will
+	// [MQTT-3.14.4-3].
+	properly bool
+	// taken: another connection takes the client identifier over; clean says that
+	// it starts a new session.
+	taken, clean bool
+	// expiry replaces the session expiry, if not nil.
+	expiry *uint32
+}
+
+// end ends the connection, once; later calls do nothing. The session is let go
+// here and now, whatever the socket still has to write.
+func (c *connection) end(e ending) {
+	c.lock.Lock()
+	if c.ended {
+		c.lock.Unlock()
+		return
+	}
+	c.ended = true
+	c.server.metrics.Disconnects.WithLabelValues(e.why).Inc()
+	if e.notify && c.version >= mqtt.V5 { // [MQTT-3.1.4-3]
+		p := mqtt.Disconnect{Code: e.code, ReasonString: e.reason}
+		c.out.answer(mqtt.DISCONNECT, func(dst []byte) []byte { return p.AppendLimited(dst, c.version, c.maxPacket) })
+	}
+	c.out.closing = true
+	_ = c.nc.SetWriteDeadline(time.Now().Add(closingTime)) // the last write, and one that hangs
+	c.server.agenda.cancel(c.recheck)
+	after := c.detach(e)
+	c.start()
+	c.wakeReader()
+	c.lock.Unlock()
+
+	after()
+	c.server.unregister(c, c.identity)
+	c.server.forget(c.client)
+
+	c.lock.Lock()
+	c.detached = true
+	c.settle()
+	c.lock.Unlock()
+}
+
+// settle closes settled if the connection has ended and nothing is on its way.
+// The lock is held.
+func (c *connection) settle() {
+	if !c.detached || c.acks.len() > 0 || c.zero > 0 {
+		return
+	}
+	select {
+	case <-c.settled:
+	default:
+		close(c.settled)
+	}
+}
+
+// detach parts the connection from its session and returns what is left to do
+// without the lock, which the caller holds.
+func (c *connection) detach(e ending) (after func()) {
+	s, cl, se := c.server, c.client, c.session
+	cl.conn = nil
+	cl.online.Store(false)
+	cl.offline = time.Now()
+	if e.expiry != nil {
+		se.Expiry = *e.expiry
+	}
+	if c.tail {
+		se.Position = max(se.Position, s.workspace(se.Workspace).dispatched())
+	}
+	dropped := se.Detach()
+	lost := sharedItems(dropped)
+	ends := se.Expiry == 0
+	var done []func()
+	if !se.Persistent {
+		lost = append(lost, sharedEntries(se.Window.Entries())...)
+	}
+	if ends {
+		done = append(done, s.endSession(cl, "disconnected"))
+	} else {
+		cl.expiry = s.agenda.add(cl.offline.Add(time.Duration(se.Expiry)*time.Second), func() { go s.expire(cl, se, "expired") })
+	}
+	if c.will != nil && !e.properly {
+		done = append(done, c.loseWill(e, ends))
+	}
+	c.will = nil
+	return func() {
+		for _, f := range done {
+			f()
+		}
+		if len(lost) > 0 {
+			s.workspace(se.Workspace).redirect(lost, se)
+		}
+	}
+}

@@ -1,0 +1,34 @@
+// Package server serves MQTT connections: from accept to close, and the sessions
+// that outlive them.
+//
+// Data moves one way. A PUBLISH goes from connection.onPublish into the chain
+// (package ingest) with the connection as its completion; its outcome comes back
+// in any order and leaves as an acknowledgment in the order of the PUBLISHes
+// (ackRing). The live copy comes to Server.Deliver, the session log's entries to
+// feed, and both end in connection.transmit, the one place that writes a PUBLISH.
+//
+// The life of a connection:
+//
+//  1. handshake reads the CONNECT within connectTimeout, signs the client in, and
+//     claims its client identifier; whoever holds it is ended (0x8E) and what it
+//     had sent is settled first.
+//  2. attach gives it the session, sends the CONNACK, then what the session has
+//     to send again.
+//  3. serve reads packets. It stops reading while the client has too much in the
+//     lanes or does not read our answers; the keep-alive clock stands still then.
+//  4. end takes it apart, once, from wherever: the session is let go at once, the
+//     last bytes are written, the socket is drained and closed.
+//  5. settled: every outcome of its publishes is known. Only then may the next
+//     connection of the same client serve.
+//
+// The life of a session: made by the first CONNECT, resumed by later ones, ended
+// by its expiry (agenda), by a Clean Start, or by the bound on offline sessions
+// (sweep). A Last Will waits in its client while its delay runs.
+//
+// What a subscriber is sent, it is sent by exactly one path: a clean session and
+// QoS 0 by Deliver, a persistent session's QoS 1 and 2 by the session log. At the
+// tail of the log one feed per workspace serves all sessions from one read; a
+// session that is behind has a pump of its own until it has caught up.
+//
+// Limits of this package are those of config.Limits, per replica.
+package server

@@ -1,0 +1,387 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"maestrohub.io/uns/broker/mqtt"
+	"maestrohub.io/uns/broker/session"
+	"maestrohub.io/uns/broker/state"
+	"maestrohub.io/uns/broker/value"
+)
+
+// feed is the one reader of a workspace's session log on this replica: it takes
+// each entry once, from memory, and gives it to every session at the tail. A
+// session that is behind reads for itself (pump) until it has caught up.
+//
+// Invariant: a session at the tail has looked at every entry before next. The
+// feed dispatches under mu; pump sets tail under mu; so no entry falls between.
+type feed struct {
+	log state.Log
+	mu  sync.Mutex
+	// next is the sequence to be dispatched next. Owner: mu.
+	next uint64
+	// done is next as of the last whole batch, readable without mu.
+	done atomic.Uint64
+}
+
+// openFeed opens the workspace's log and its feed, once, and returns the log's
+// next sequence.
+func (w *workspace) openFeed(ctx context.Context) (next uint64, err error) {
+	f := w.feed.Load()
+	if f == nil {
+		if f, err = w.startFeed(ctx); err != nil {
+			return 0, err
+		}
+	}
+	_, last, err := f.log.Bounds(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("read the bounds of session log %q: %w", w.slug, err)
+	}
+	return last + 1, nil
+}
+
+func (w *workspace) startFeed(ctx context.Context) (*feed, error) {
+	w.feedMu.Lock()
+	defer w.feedMu.Unlock()
+	if f := w.feed.Load(); f != nil {
+		return f, nil
+	}
+	log, err := w.server.options.Store.Log(ctx, w.server.options.LogID(w.slug))
+	if err != nil {
+		return nil, fmt.Errorf("open session log %q: %w", w.slug, err)
+	}
+	_, last, err := log.Bounds(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read the bounds of session log %q: %w", w.slug, err)
+	}
+	f := &feed{log: log, next: last + 1}
+	f.done.Store(f.next)
+	w.feed.Store(f)
+	w.server.tasks.Add(1)
+	go func() {
+		defer w.server.tasks.Done()
+		w.follow(f)
+	}()
+	return f, nil
+}
+
+// dispatched returns the sequence before which the feed has dispatched all.
+func (w *workspace) dispatched() uint64 {
+	if f := w.feed.Load(); f != nil {
+		return f.done.Load()
+	}
+	return 0
+}
+
+// follow dispatches the log's entries as they come.
+func (w *workspace) follow(f *feed) {
+	tail := f.log.Tail(f.next)
+	defer tail.Stop()
+	for {
+		entries, err := tail.Next(w.server.ctx)
+		if err != nil {
+			if w.server.ctx.Err() == nil && !errors.Is(err, state.ErrClosed) {
+				w.server.log.Error("embedded broker: the tail of a session log ended", "workspace", w.slug, "error", err)
+			}
+			return
+		}
+		var started touched
+		f.mu.Lock()
+		for i := range entries {
+			w.dispatch(entries[i], &started)
+			f.next = entries[i].Sequence + 1
+		}
+		f.done.Store(f.next)
+		f.mu.Unlock()
+		started.start()
+	}
+}
+
+// dispatch gives one entry to the sessions at the tail that want it.
+func (w *workspace) dispatch(entry state.Entry, started *touched) {
+	v, err := value.DecodeRecord(entry.Data)
+	if err != nil {
+		w.server.log.Error("embedded broker: a session log record cannot be read", "workspace", w.slug, "sequence", entry.Sequence, "error", err)
+		return
+	}
+	m := w.match(v.Name)
+	e := encoding{value: v}
+	targets := m.targets
+	if len(v.Shares) > 0 {
+		targets = m.chosen(v)
+	}
+	for i := range targets {
+		t := &targets[i]
+		if t.session.Persistent && t.client.online.Load() {
+			t.client.deliverTail(t, entry.Sequence, &e, started)
+		}
+	}
+}
+
+// deliverTail gives an entry to a session at the tail. One without room is left
+// behind, at this entry.
+func (cl *client) deliverTail(t *target, sequence uint64, e *encoding, started *touched) {
+	cl.lock.Lock()
+	defer cl.lock.Unlock()
+	c, se := cl.conn, t.session
+	if c == nil || cl.session != se || !c.tail || sequence < se.Position {
+		return
+	}
+	if !c.takeOne(t.subs, e, sequence) {
+		c.tail, se.Position = false, sequence
+		// Whatever made room since then has found the session at the tail: look again.
+		c.refill()
+		return
+	}
+	se.Position = sequence + 1
+	started.add(c)
+}
+
+// pumpBatch is how many entries a session that is behind reads at a time.
+const pumpBatch = 256
+
+// pumpRetry is the pause after a read that failed.
+const pumpRetry = 200 * time.Millisecond
+
+// pump sends a session what it has to send again, then what it has not read of
+// the log, until it is at the tail or without room. One pump runs per
+// connection; what makes room later starts another (refill).
+func (c *connection) pump() {
+	f := c.server.workspace(c.session.Workspace).feed.Load()
+	var buf []state.Entry
+	for {
+		c.lock.Lock()
+		if f == nil || !c.pumpable() {
+			c.pumping = false
+			c.start()
+			c.lock.Unlock()
+			return
+		}
+		if len(c.resume) > 0 {
+			entry := c.resume[0]
+			c.lock.Unlock()
+			if !c.resend(f, entry) {
+				return
+			}
+			continue
+		}
+		from := c.session.Position
+		c.start()
+		c.lock.Unlock()
+		entries, err := f.log.Read(c.server.ctx, from, pumpBatch, buf[:0])
+		if err != nil {
+			c.holdReads(err)
+			return
+		}
+		buf = entries
+		if len(entries) == 0 {
+			if c.reachTail(f) {
+				return
+			}
+			continue
+		}
+		c.take(entries)
+	}
+}
+
+// holdReads has pump started again after a failed read.
+func (c *connection) holdReads(err error) {
+	s := c.server
+	if s.ctx.Err() == nil {
+		s.log.Warn("embedded broker: a session log read failed; tried again", "client_id", c.client.id, "error", err)
+	}
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	if c.ended || s.ctx.Err() != nil {
+		c.pumping = false
+		return
+	}
+	// pumping stays set meanwhile: nothing else starts one.
+	s.metrics.SessionLogReadsHeld.Inc()
+	s.agenda.add(time.Now().Add(pumpRetry), func() {
+		s.metrics.SessionLogReadsHeld.Dec()
+		c.lock.Lock()
+		c.pumping = false
+		c.refill()
+		c.lock.Unlock()
+	})
+}
+
+// reachTail puts a session that has read everything at the tail. false: the feed
+// is ahead, read on.
+func (c *connection) reachTail(f *feed) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	se := c.session
+	if se.Position < f.next {
+		// Entries the feed has had and the log has dropped before this session read
+		// them, and none after.
+		first, _, err := f.log.Bounds(c.server.ctx)
+		if err != nil || first <= se.Position {
+			return false
+		}
+		c.missed(min(first, f.next) - se.Position)
+		se.Position = min(first, f.next)
+		return false
+	}
+	c.tail, c.pumping = true, false
+	c.start()
+	return true
+}
+
+// missed counts values the log dropped before the session read them. The lock
+// is held.
+func (c *connection) missed(n uint64) {
+	c.session.Missed += n
+	c.server.missed.Add(n)
+	c.server.metrics.SessionLogValuesMissed.Add(float64(n))
+}
+
+// take delivers a batch of entries as far as there is room.
+func (c *connection) take(entries []state.Entry) {
+	values := make([]*value.Value, len(entries))
+	for i := range entries {
+		v, err := value.DecodeRecord(entries[i].Data)
+		if err != nil {
+			c.server.log.Error("embedded broker: a session log record cannot be read", "client_id", c.client.id, "sequence", entries[i].Sequence, "error", err)
+			continue
+		}
+		values[i] = v
+	}
+	var subs []*session.Subscription
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	se := c.session
+	for i := range entries {
+		sequence := entries[i].Sequence
+		if sequence < se.Position {
+			continue
+		}
+		if c.ended {
+			return
+		}
+		if sequence > se.Position {
+			c.missed(sequence - se.Position)
+		}
+		se.Position = sequence
+		if v := values[i]; v != nil {
+			subs = se.Matching(subs[:0], v)
+			if len(subs) > 0 && !c.takeOne(subs, &encoding{value: v}, sequence) {
+				return
+			}
+		}
+		se.Position = sequence + 1
+	}
+}
+
+// takeOne delivers one entry of the log to the session, if it wants it: one copy
+// for its own subscriptions and one for each shared subscription it was chosen
+// for. false means that there is no room and nothing was sent. The lock is held.
+func (c *connection) takeOne(subs []*session.Subscription, e *encoding, sequence uint64) bool {
+	own := subs
+	for i, sub := range subs {
+		if sub.Share != "" { // Matching and chosen put them last
+			own = subs[:i]
+			break
+		}
+	}
+	sent := false
+	offer := func(of []*session.Subscription, share string) bool {
+		effect, ok := session.Effective(of, e.value, sequence, c.client.id)
+		if !ok || effect.QoS == 0 || !effect.Covered && !c.grants.MayRead(e.value.Name) {
+			return true
+		}
+		it := session.Item{Value: e.value, Effect: effect, Source: session.FromLog, Position: sequence, Share: share}
+		if sent {
+			c.offer(it, e) // the first copy has gone: the others may wait in the queue
+			return true
+		}
+		if !c.room(effect.QoS) || c.session.Queue.Blocked(effect.QoS) || c.out.congested(c.server.limits.MaxClientWritesPending) {
+			return false
+		}
+		c.transmit(it, e)
+		sent = true
+		return true
+	}
+	if len(own) > 0 && !offer(own, "") {
+		return false
+	}
+	for i := len(own); i < len(subs); i++ {
+		if !offer(subs[i:i+1], subs[i].Key()) {
+			return false
+		}
+	}
+	return true
+}
+
+// resend sends the first of the unfinished deliveries again, under its
+// identifier [MQTT-4.4.0-1]. false if the store could not be read.
+func (c *connection) resend(f *feed, entry *session.Entry) bool {
+	var v *value.Value
+	if !entry.Released {
+		var err error
+		if v, err = c.find(f, entry); err != nil {
+			c.holdReads(err)
+			return false
+		}
+	}
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	if c.ended || len(c.resume) == 0 || c.resume[0] != entry {
+		return true
+	}
+	c.resume = c.resume[1:]
+	window := &c.session.Window
+	switch {
+	case entry.Released:
+		c.out.ack(c.version, mqtt.PUBREL, entry.PacketID, mqtt.Success)
+	case v == nil || !c.grants.MayRead(v.Name):
+		// The message is gone. A QoS 2 identifier is not free until the client, which
+		// may hold it for a message it has received, has finished its side.
+		if entry.Source == session.FromLog {
+			c.missed(1)
+		}
+		if entry.QoS == 1 {
+			window.Drop(entry.PacketID)
+			break
+		}
+		window.Release(entry)
+		c.out.ack(c.version, mqtt.PUBREL, entry.PacketID, mqtt.Success)
+	default:
+		now := time.Now().UnixNano()
+		d := mqtt.Delivery{QoS: entry.QoS, Dup: true, Retain: entry.Retain, PacketID: entry.PacketID, SubscriptionIDs: entry.IDs} // [MQTT-3.3.1-1]
+		// A delivery once started is completed even if it has expired
+		// [MQTT-4.3.3-7], [MQTT-4.3.3-13].
+		d.Expiry, d.HasExpiry = v.ExpirySeconds(now)
+		if !c.put(&encoding{value: v}, &d) {
+			window.Drop(entry.PacketID)
+		}
+	}
+	return true
+}
+
+// find returns the message of an unfinished delivery; nil if it is gone.
+func (c *connection) find(f *feed, entry *session.Entry) (*value.Value, error) {
+	switch entry.Source {
+	case session.FromRetained:
+		return c.server.options.Retained.Get(entry.Topic), nil
+	case session.FromLog:
+		entries, err := f.log.Read(c.server.ctx, entry.Position, 1, nil)
+		if err != nil {
+			return nil, fmt.Errorf("read position %d of session log: %w", entry.Position, err)
+		}
+		if len(entries) == 0 || entries[0].Sequence != entry.Position {
+			return nil, nil
+		}
+		return value.DecodeRecord(entries[0].Data)
+	default:
+		return entry.Value, nil
+	}
+}

@@ -1,0 +1,211 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"maestrohub.io/uns/broker/access"
+	"maestrohub.io/uns/broker/config"
+	"maestrohub.io/uns/broker/ingest"
+	"maestrohub.io/uns/broker/listener"
+	"maestrohub.io/uns/broker/metrics"
+	"maestrohub.io/uns/broker/mqtt"
+	"maestrohub.io/uns/broker/retained"
+	"maestrohub.io/uns/broker/state"
+	"maestrohub.io/uns/broker/topic"
+)
+
+// Ingest is the door every value goes through.
+type Ingest interface {
+	Publish(p ingest.Publish)
+}
+
+// Access signs clients in and tells when what it said no longer holds.
+type Access interface {
+	SignIn(ctx context.Context, userName string, password []byte, remote netip.Addr) (*access.Grants, error)
+	Recheck(ctx context.Context, g *access.Grants) (*access.Grants, error)
+	OnChange(ctx context.Context) <-chan string
+}
+
+// Options are what a Server is made of. All of them are needed.
+type Options struct {
+	Config   *config.Config
+	Access   Access
+	Retained *retained.Retained
+	Store    state.Store
+	// LogID returns the id under which a workspace's session log is kept.
+	LogID   func(workspace string) string
+	Metrics *metrics.Metrics
+	Log     *slog.Logger
+}
+
+// Server is the broker's side of every MQTT connection of this replica.
+//
+// Locks, in the order they are taken: a workspace's feed, Server.mu, client.lock.
+// None is held over I/O or over a call into ingest, access or the state.
+type Server struct {
+	options Options
+	limits  config.Limits
+	grammar topic.Grammar
+	ingest  Ingest
+	metrics *metrics.Metrics
+	log     *slog.Logger
+
+	// ctx ends when the server has stopped.
+	ctx    context.Context
+	cancel context.CancelFunc
+	tasks  sync.WaitGroup
+	agenda *agenda
+	// authenticating holds a token for each CONNECT in its credential check.
+	authenticating chan struct{}
+	stopping       atomic.Bool
+	missed         atomic.Uint64 // values the logs dropped unread
+
+	mu         sync.Mutex
+	clients    map[string]*client              // by client identifier
+	credential map[string]map[*connection]bool // connections by API client
+	connected  int
+	workspaces map[string]*workspace // by slug
+
+	// generation moves with every change of any workspace's index.
+	generation atomic.Uint64
+}
+
+// New returns a server that serves no connection before SetIngest. It runs until
+// Stop.
+func New(o Options) *Server {
+	ctx, cancel := context.WithCancel(context.Background())
+	s := &Server{
+		options: o, limits: o.Config.Limits, grammar: topic.Grammar{Version: o.Config.TopicVersion},
+		log: o.Log, metrics: o.Metrics, ctx: ctx, cancel: cancel,
+		authenticating: make(chan struct{}, o.Config.Limits.MaxConnectsAuthenticating),
+		clients:        make(map[string]*client),
+		credential:     make(map[string]map[*connection]bool),
+		workspaces:     make(map[string]*workspace),
+	}
+	s.agenda = newAgenda()
+	s.tasks.Add(3)
+	go func() { defer s.tasks.Done(); s.agenda.run(ctx) }()
+	go func() { defer s.tasks.Done(); s.followCredentials(ctx) }()
+	go func() { defer s.tasks.Done(); s.sweep(ctx) }()
+	return s
+}
+
+// SetIngest gives the server the chain its clients' values go through; ingest
+// itself is made with the server, to whose clients it delivers.
+func (s *Server) SetIngest(i Ingest) { s.ingest = i }
+
+// errStopping is why a connection is refused while the server stops.
+var errStopping = errors.New("server shutting down")
+
+// Handle serves one connection until it ends. It returns when the socket is
+// closed; values the client has sent may still be on their way through the chain.
+func (s *Server) Handle(nc *listener.Conn) {
+	c := &connection{server: s, nc: nc, reader: newPacketReader(nc, nc.TCP()), settled: make(chan struct{})}
+	c.out.nc, c.out.metrics = nc, s.metrics
+	c.serve()
+}
+
+// Stop disconnects every client, MQTT 5 with 0x8B, and waits until what they
+// had sent is settled, or ctx is done. New connections are refused.
+func (s *Server) Stop(ctx context.Context) error {
+	s.stopping.Store(true)
+	s.mu.Lock()
+	var open []*connection
+	for _, set := range s.credential {
+		for c := range set {
+			open = append(open, c)
+		}
+	}
+	s.mu.Unlock()
+	for _, c := range open {
+		c.close("stopping", mqtt.ServerShuttingDown, "server shutting down")
+	}
+	var err error
+	for _, c := range open {
+		select {
+		case <-c.settled:
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
+	}
+	s.cancel()
+	s.tasks.Wait()
+	return err
+}
+
+// Stats are the figures of the moment, of this replica.
+type Stats struct {
+	// Clients connected; MaxClients is the limit.
+	Clients, MaxClients int
+	// Sessions that are persistent, and those of them without a connection.
+	Sessions, Offline int
+	// Subscriptions of all sessions.
+	Subscriptions int
+	// Missed counts values the session logs dropped before a session read them.
+	Missed uint64
+}
+
+// Stats counts clients and sessions. It visits each: for status pages, not for
+// every message.
+func (s *Server) Stats() Stats {
+	st := Stats{MaxClients: s.limits.MaxClients, Missed: s.missed.Load()}
+	s.mu.Lock()
+	st.Clients = s.connected
+	list := make([]*client, 0, len(s.clients))
+	for _, c := range s.clients {
+		list = append(list, c)
+	}
+	s.mu.Unlock()
+	for _, c := range list {
+		c.lock.Lock()
+		if c.session != nil {
+			st.Subscriptions += c.session.Len()
+			if c.session.Persistent {
+				st.Sessions++
+				if c.conn == nil {
+					st.Offline++
+				}
+			}
+		}
+		c.lock.Unlock()
+	}
+	return st
+}
+
+// Connected describes one connected client.
+type Connected struct {
+	ClientID, Identity, Remote, Transport string
+	Version                               mqtt.Version
+	Since                                 time.Time
+	Persistent                            bool
+	Subscriptions                         int
+}
+
+// Connections lists the connected clients of a workspace.
+func (s *Server) Connections(workspace string) []Connected {
+	s.mu.Lock()
+	var open []*connection
+	for _, set := range s.credential {
+		for c := range set {
+			open = append(open, c)
+		}
+	}
+	s.mu.Unlock()
+	var list []Connected
+	for _, c := range open {
+		c.lock.Lock()
+		if !c.ended && c.client.session != nil && c.client.session.Workspace == workspace {
+			se := c.client.session
+			list = append(list, Connected{ClientID: se.ClientID, Identity: se.Identity, Remote: c.nc.RemoteAddr().String(),
+				Transport: c.nc.Transport, Version: c.version, Since: c.since, Persistent: se.Persistent, Subscriptions: se.Len()})
+		}
+		c.lock.Unlock()
+	}
+	return list
+}

@@ -1,0 +1,175 @@
+package server
+
+import (
+	"context"
+	"time"
+
+	"maestrohub.io/uns/broker/mqtt"
+	"maestrohub.io/uns/broker/session"
+	"maestrohub.io/uns/broker/topic"
+	"maestrohub.io/uns/broker/value"
+)
+
+// onSubscribe acts on a SUBSCRIBE: its filters in order, one SUBACK for all
+// [MQTT-3.8.4-5], then the retained messages.
+func (c *connection) onSubscribe(h mqtt.Header, body []byte) error {
+	var p mqtt.Subscribe
+	if err := p.Decode(c.version, h, body); err != nil {
+		return err
+	}
+	codes := make([]mqtt.ReasonCode, len(p.Filters))
+	var retained []*session.Subscription
+	c.lock.Lock()
+	c.client.recent = make(map[string]uint64)
+	c.lock.Unlock()
+	defer func() {
+		c.lock.Lock()
+		c.client.recent = nil
+		c.lock.Unlock()
+	}()
+	for i, f := range p.Filters {
+		sub, isNew, code, err := c.subscribe(f, p.SubscriptionID)
+		if err != nil {
+			return err
+		}
+		codes[i] = code
+		if sub != nil && sub.Share == "" && (f.RetainHandling == 0 || f.RetainHandling == 1 && isNew) { // [MQTT-3.3.1-9..11]
+			retained = append(retained, sub)
+		}
+	}
+	if c.version < mqtt.V5 {
+		for i, code := range codes {
+			if code >= mqtt.UnspecifiedError {
+				if c.version == mqtt.V31 {
+					// MQTT 3.1 cannot say no in a SUBACK; saying yes would be a lie.
+					return &mqtt.Error{Code: code, Detail: "subscription refused: " + p.Filters[i].Filter}
+				}
+				codes[i] = mqtt.UnspecifiedError // [MQTT-3.9.3-2 of 3.1.1]
+			}
+		}
+	}
+	suback := mqtt.Suback{PacketID: p.PacketID, Codes: codes} // [MQTT-3.8.4-1], [MQTT-3.8.4-2]
+	c.answer(mqtt.SUBACK, func(dst []byte) []byte { return suback.AppendLimited(dst, c.version, c.maxPacket) })
+	for _, sub := range retained {
+		c.sendRetained(sub)
+	}
+	return nil
+}
+
+// subscribe makes one subscription. sub is nil if it was refused with code; an
+// error closes the connection.
+func (c *connection) subscribe(f mqtt.Subscription, id uint32) (sub *session.Subscription, isNew bool, code mqtt.ReasonCode, err error) {
+	s := c.server
+	features := s.options.Config.Broker.Features
+	share, bare, shared, err := topic.ParseShare(f.Filter)
+	if err == nil {
+		err = topic.ValidateFilter(bare)
+	}
+	if err != nil { // [MQTT-4.7.1-1], [MQTT-4.8.2-2]
+		return nil, false, 0, &mqtt.Error{Code: mqtt.MalformedPacket, Statement: "MQTT-4.7.1-1", Detail: err.Error()}
+	}
+	grants := c.currentGrants()
+	switch {
+	case shared && !features.SharedSubscriptions:
+		return nil, false, mqtt.SharedSubscriptionsNotSupported, nil
+	case id != 0 && !features.SubscriptionIdentifiers:
+		return nil, false, mqtt.SubscriptionIdentifiersNotSupported, nil
+	case len(f.Filter) > s.limits.MaxTopicBytes || topic.Levels(bare) > s.limits.MaxTopicLevels:
+		return nil, false, mqtt.TopicFilterInvalid, nil
+	case !grants.ReadsAny(bare):
+		return nil, false, mqtt.NotAuthorized, nil
+	}
+	sub = &session.Subscription{Filter: f.Filter, Bare: bare, Share: share, QoS: f.QoS, NoLocal: f.NoLocal,
+		RetainAsPublished: f.RetainAsPublished, ID: id, Covered: grants.ReadsAll(bare)}
+	w := s.workspace(c.session.Workspace)
+	if c.session.Persistent {
+		// The last known position, taken before the subscription is known to anybody:
+		// too low is harmless, too high would lose values.
+		ctx, cancel := context.WithTimeout(s.ctx, routeWait)
+		next, err := w.openFeed(ctx)
+		cancel()
+		if err != nil {
+			s.log.Error("embedded broker: subscription refused, no session log", "workspace", w.slug, "client_id", c.session.ClientID, "error", err)
+			return nil, false, mqtt.QuotaExceeded, nil
+		}
+		sub.Since = next
+	}
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	if c.ended {
+		return nil, false, 0, errEnded
+	}
+	if c.session.Subscription(f.Filter) == nil && c.session.Len() >= s.limits.MaxSubscriptionsPerClient {
+		return nil, false, mqtt.QuotaExceeded, nil
+	}
+	replaced := c.session.Subscribe(sub) // [MQTT-3.8.4-3]
+	w.add(c.client, c.session, sub)
+	return sub, replaced == nil, mqtt.ReasonCode(f.QoS), nil // [MQTT-3.8.4-7]
+}
+
+// routeWait bounds what a SUBACK waits for besides its own replica's state.
+const routeWait = 2 * time.Second
+
+// sendRetained sends the retained messages a new subscription matches. A
+// message older than one that has gone out meanwhile is left out.
+func (c *connection) sendRetained(sub *session.Subscription) {
+	var found []*value.Value
+	c.server.options.Retained.Match(sub.Bare, func(v *value.Value) bool {
+		found = append(found, v)
+		return true
+	})
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	if c.ended {
+		return
+	}
+	for _, v := range found {
+		if v.Workspace != c.session.Workspace || !sub.Covered && !c.grants.MayRead(v.Name) {
+			continue
+		}
+		if newer, sent := c.client.recent[v.Name]; sent && newer >= v.Position {
+			continue
+		}
+		e := session.Effect{QoS: min(v.QoS, sub.QoS), Retain: true, Covered: sub.Covered}
+		if sub.ID != 0 {
+			e.IDs = []uint32{sub.ID}
+		}
+		c.offer(session.Item{Value: v, Effect: e, Source: session.FromRetained}, nil)
+	}
+}
+
+// onUnsubscribe acts on an UNSUBSCRIBE [MQTT-3.10.4-6].
+func (c *connection) onUnsubscribe(h mqtt.Header, body []byte) error {
+	var p mqtt.Unsubscribe
+	if err := p.Decode(c.version, h, body); err != nil {
+		return err
+	}
+	codes := make([]mqtt.ReasonCode, len(p.Filters))
+	w := c.server.workspace(c.session.Workspace)
+	for i, filter := range p.Filters {
+		c.lock.Lock()
+		sub := c.session.Unsubscribe(filter) // [MQTT-3.10.4-1]
+		var lost []session.Item
+		if sub != nil {
+			w.remove(c.session, sub) // [MQTT-3.10.4-2]
+			if sub.Share != "" {
+				lost = c.session.Queue.Remove(sub.Key())
+			}
+		}
+		from := c.session.Position
+		c.lock.Unlock()
+		if sub == nil {
+			codes[i] = mqtt.NoSubscriptionExisted
+			continue
+		}
+		if sub.Share != "" {
+			w.redirect(sharedItems(lost), c.session)
+			if c.session.Persistent {
+				w.inheritFrom(c.session, from, []string{sub.Key()})
+			}
+		}
+	}
+	unsuback := mqtt.Unsuback{PacketID: p.PacketID, Codes: codes} // [MQTT-3.10.4-4]
+	c.answer(mqtt.UNSUBACK, func(dst []byte) []byte { return unsuback.AppendLimited(dst, c.version, c.maxPacket) })
+	return nil
+}

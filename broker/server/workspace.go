@@ -1,0 +1,159 @@
+package server
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"maestrohub.io/uns/broker/session"
+	"maestrohub.io/uns/broker/topic"
+	"maestrohub.io/uns/broker/value"
+)
+
+// workspace is what the sessions of one workspace share: the index of their
+// subscriptions and the feed from their session log. Workspaces are walled: a
+// value is only ever matched against the subscriptions of its own.
+type workspace struct {
+	server *Server
+	slug   string
+	index  topic.Index[indexKey, binding]
+
+	// The matches of recent topics, each valid for one generation of the index.
+	cacheMu sync.RWMutex
+	cache   map[string]*matches
+
+	turnMu sync.Mutex
+	turns  map[string]*atomic.Uint64 // per shared subscription: whose turn it is
+
+	feedMu sync.Mutex // guards opening
+	feed   atomic.Pointer[feed]
+}
+
+// indexKey tells a session's subscriptions with the same bare filter apart: its
+// own, and one per share name.
+type indexKey struct {
+	session *session.Session
+	share   string
+}
+
+// binding is one subscription in the index.
+type binding struct {
+	client  *client
+	session *session.Session
+	sub     *session.Subscription
+}
+
+// maxCachedTopics bounds the cache of matches; past it the cache starts anew.
+const maxCachedTopics = 4096
+
+// workspace returns the workspace of that slug.
+func (s *Server) workspace(slug string) *workspace {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w := s.workspaces[slug]
+	if w == nil {
+		w = &workspace{server: s, slug: slug, cache: make(map[string]*matches), turns: make(map[string]*atomic.Uint64)}
+		s.workspaces[slug] = w
+	}
+	return w
+}
+
+func (w *workspace) add(cl *client, se *session.Session, sub *session.Subscription) {
+	w.index.Set(sub.Bare, indexKey{se, sub.Share}, binding{cl, se, sub})
+	w.server.generation.Add(1)
+}
+
+func (w *workspace) remove(se *session.Session, sub *session.Subscription) {
+	w.index.Delete(sub.Bare, indexKey{se, sub.Share})
+	w.server.generation.Add(1)
+}
+
+// matches are the subscriptions one topic name matches.
+type matches struct {
+	generation uint64
+	targets    []target
+	shares     []shareMatch
+	// logged says that a persistent session's subscription at QoS 1 or 2 is among
+	// the targets: the session log has to hold a value of QoS 1 or 2.
+	logged bool
+}
+
+// target is a session with all its own subscriptions that match.
+type target struct {
+	client  *client
+	session *session.Session
+	subs    []*session.Subscription
+}
+
+// shareMatch is a shared subscription that matches, with its members.
+type shareMatch struct {
+	key     string
+	members []binding
+	turn    *atomic.Uint64
+}
+
+// match returns the subscriptions that match name, as of now.
+func (w *workspace) match(name string) *matches {
+	generation := w.index.Generation()
+	w.cacheMu.RLock()
+	m := w.cache[name]
+	w.cacheMu.RUnlock()
+	if m != nil && m.generation == generation {
+		return m
+	}
+	// The generation is read before matching: a change in between makes this match
+	// old at once, never falsely new.
+	m = &matches{generation: generation}
+	places := make(map[*session.Session]int)
+	shares := make(map[string]int)
+	w.index.Match(name, func(_ indexKey, b binding) {
+		if b.sub.Share != "" {
+			key := b.sub.Key()
+			i, ok := shares[key]
+			if !ok {
+				i = len(m.shares)
+				shares[key] = i
+				m.shares = append(m.shares, shareMatch{key: key, turn: w.turn(key)})
+			}
+			m.shares[i].members = append(m.shares[i].members, b)
+			return
+		}
+		i, ok := places[b.session]
+		if !ok {
+			i = len(m.targets)
+			places[b.session] = i
+			m.targets = append(m.targets, target{client: b.client, session: b.session})
+		}
+		m.targets[i].subs = append(m.targets[i].subs, b.sub)
+		m.logged = m.logged || b.session.Persistent && b.sub.QoS > 0
+	})
+	w.cacheMu.Lock()
+	if len(w.cache) >= maxCachedTopics {
+		clear(w.cache)
+	}
+	w.cache[name] = m
+	w.cacheMu.Unlock()
+	return m
+}
+
+func (w *workspace) turn(key string) *atomic.Uint64 {
+	w.turnMu.Lock()
+	defer w.turnMu.Unlock()
+	t := w.turns[key]
+	if t == nil {
+		t = new(atomic.Uint64)
+		w.turns[key] = t
+	}
+	return t
+}
+
+// Wanted implements ingest.Wanted: whether the session log has to hold v. It
+// also chooses the members of v's shared subscriptions, so that the choice is in
+// the log record.
+func (s *Server) Wanted(v *value.Value) bool {
+	m := s.workspace(v.Workspace).match(v.Name)
+	logged := m.choose(v)
+	return v.QoS > 0 && (m.logged || logged)
+}
+
+// Generation implements ingest.Wanted.
+func (s *Server) Generation() uint64 { return s.generation.Load() }

@@ -1,0 +1,171 @@
+package session
+
+import (
+	"maestrohub.io/uns/broker/mqtt"
+	"maestrohub.io/uns/broker/value"
+)
+
+// Source says where the message of an entry is found again.
+type Source uint8
+
+const (
+	// FromLive: nowhere but in the entry; it ends with a clean session.
+	FromLive Source = iota
+	// FromLog: at Position of the workspace's session log.
+	FromLog
+	// FromRetained: the topic's current retained message, by the entry's Topic.
+	FromRetained
+)
+
+// Entry is one delivery at QoS 1 or 2, from its first PUBLISH to its last
+// acknowledgment.
+type Entry struct {
+	PacketID uint16
+	QoS      byte
+	// Released says that the PUBREL was sent: the PUBLISH is never sent again
+	// [MQTT-4.3.3-6].
+	Released bool
+	Source   Source
+	// Position in the session log, for FromLog.
+	Position uint64
+	// Topic is the full topic name, for FromRetained.
+	Topic string
+	// Value is the message. It is kept for a clean session only: a persistent
+	// session finds it again by Source, so that an offline session costs no copy
+	// of its values.
+	Value  *value.Value
+	Retain bool
+	IDs    []uint32
+	// Share is the key of the shared subscription the delivery is for; "" if none.
+	Share string
+}
+
+// Window holds the deliveries a client has not finished acknowledging, in the
+// order they were first sent.
+//
+// Invariants: an identifier is in use by at most one entry [MQTT-2.2.1-4]; there
+// are never more entries than Limit [MQTT-3.3.4-9].
+type Window struct {
+	// Limit is the lower of the client's Receive Maximum and ours.
+	Limit   int
+	entries []*Entry // in sending order; nil where finished
+	first   int      // entries before it are nil
+	byID    map[uint16]*slot
+	nextID  uint16
+}
+
+type slot struct {
+	entry *Entry
+	index int
+}
+
+// Len returns the number of deliveries not finished.
+func (w *Window) Len() int { return len(w.byID) }
+
+// Full reports whether another PUBLISH at QoS 1 or 2 has to wait.
+func (w *Window) Full() bool { return len(w.byID) >= w.Limit }
+
+// Send takes e into the window and gives it a free, non-zero packet identifier
+// [MQTT-2.2.1-4], [MQTT-4.3.2-1]. It must not be called on a full window.
+func (w *Window) Send(e *Entry) {
+	if w.byID == nil {
+		w.byID = make(map[uint16]*slot)
+	}
+	for {
+		w.nextID++
+		if w.nextID != 0 && w.byID[w.nextID] == nil {
+			break
+		}
+	}
+	e.PacketID = w.nextID
+	w.byID[e.PacketID] = &slot{e, len(w.entries)}
+	w.entries = append(w.entries, e)
+}
+
+func (w *Window) remove(id uint16) *Entry {
+	s := w.byID[id]
+	delete(w.byID, id)
+	w.entries[s.index] = nil
+	for w.first < len(w.entries) && w.entries[w.first] == nil {
+		w.first++
+	}
+	switch {
+	case w.first == len(w.entries):
+		w.entries, w.first = w.entries[:0], 0
+		if len(w.byID) == 0 && cap(w.entries) > 64 {
+			w.entries = nil // an idle session keeps no large array
+		}
+	case w.first > 64 && w.first > len(w.entries)/2:
+		// Finished entries at the front are shifted out, so that a window that is
+		// never empty does not grow for ever.
+		n := copy(w.entries, w.entries[w.first:])
+		clear(w.entries[n:])
+		w.entries = w.entries[:n]
+		for _, s := range w.byID {
+			s.index -= w.first
+		}
+		w.first = 0
+	}
+	return s.entry
+}
+
+// Puback finishes a QoS 1 delivery. It returns the entry, or nil if the
+// identifier is not that of a QoS 1 delivery.
+func (w *Window) Puback(id uint16) *Entry {
+	s := w.byID[id]
+	if s == nil || s.entry.QoS != 1 {
+		return nil
+	}
+	return w.remove(id)
+}
+
+// Pubrec takes a PUBREC. The answer is a PUBREL with the reason returned; ended
+// is the entry if the client refused the message, which ends the delivery without
+// a PUBREL [MQTT-4.4.0-2], and answer is then false.
+func (w *Window) Pubrec(id uint16, code mqtt.ReasonCode) (reason mqtt.ReasonCode, answer bool, ended *Entry) {
+	s := w.byID[id]
+	if s == nil || s.entry.QoS != 2 {
+		return mqtt.PacketIdentifierNotFound, code < mqtt.UnspecifiedError, nil
+	}
+	if code >= mqtt.UnspecifiedError {
+		return 0, false, w.remove(id)
+	}
+	// From here on the message is the client's: it is not needed again.
+	s.entry.Released, s.entry.Value = true, nil
+	return mqtt.Success, true, nil // [MQTT-4.3.3-4]
+}
+
+// Pubcomp finishes a QoS 2 delivery. It returns the entry, or nil if no PUBREL
+// was sent under the identifier.
+func (w *Window) Pubcomp(id uint16) *Entry {
+	s := w.byID[id]
+	if s == nil || s.entry.QoS != 2 || !s.entry.Released {
+		return nil
+	}
+	return w.remove(id)
+}
+
+// Drop ends the delivery under id without an acknowledgment: its message was
+// larger than the client takes, or is gone.
+func (w *Window) Drop(id uint16) {
+	if w.byID[id] != nil {
+		w.remove(id)
+	}
+}
+
+// Release turns an entry whose message is gone into one that only finishes its
+// handshake, so that the identifier is not used again while the client may still
+// hold it for a duplicate.
+func (w *Window) Release(e *Entry) { e.Released, e.Value = true, nil }
+
+// Entries returns the unfinished deliveries in the order they were first sent
+// [MQTT-4.4.0-1], [MQTT-4.6.0-1 of MQTT 3.1.1].
+func (w *Window) Entries() []*Entry {
+	list := make([]*Entry, 0, len(w.byID))
+	for _, e := range w.entries[w.first:] {
+		if e != nil {
+			list = append(list, e)
+		}
+	}
+	return list
+}
