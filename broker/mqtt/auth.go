@@ -38,16 +38,17 @@ func (a *Auth) Decode(v Version, h Header, body []byte) error {
 			a.User = r.user(a.User)
 		}
 	}
-	if r.err == nil && !r.has(authMethod) {
+	// Success without any property is the empty packet spelled out.
+	if r.err == nil && !r.has(authMethod) && (a.Code != Success || r.seen != 0) {
 		r.fail(ProtocolError, none, "%s is missing", authMethod)
 	}
 	return r.end(none)
 }
 
-// Append appends the packet to dst. There is no AUTH before MQTT 5: nothing is
-// appended then.
+// Append appends the packet to dst. Nothing is appended before MQTT 5, which has
+// no AUTH, and for a failure, which CONNACK or DISCONNECT tells.
 func (a *Auth) Append(dst []byte, v Version) []byte {
-	if v < V5 {
+	if v < V5 || a.Code >= 0x80 {
 		return dst
 	}
 	code := a.Code.listed(AUTH)

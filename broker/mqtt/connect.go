@@ -111,7 +111,7 @@ func (c *Connect) decodeVersion(r *reader) error {
 	case name == "MQIsdp" && level == byte(V31):
 		c.Version, r.v = V31, V31
 	case name != "MQTT" && name != "MQIsdp": // [MQTT-3.1.2-1]
-		return fail(r.v, CONNECT, UnsupportedProtocolVersion, statement{"MQTT-3.1.2-1", "MQTT-3.1.2-1"}, "protocol name %q, allowed are MQTT and MQIsdp", name)
+		return fail(r.v, CONNECT, UnsupportedProtocolVersion, statement{"MQTT-3.1.2-1", "MQTT-3.1.2-1"}, "protocol name %.64q, allowed are MQTT and MQIsdp", name)
 	default: // [MQTT-3.1.2-2]
 		return fail(r.v, CONNECT, UnsupportedProtocolVersion, statement{"MQTT-3.1.2-2", "MQTT-3.1.2-2"}, "protocol %s version %d, allowed are MQTT 4 and 5 and MQIsdp 3", name, level)
 	}

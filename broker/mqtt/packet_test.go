@@ -8,7 +8,12 @@ import (
 )
 
 func TestPacketsDecodeAndEncodeAsTheStandardWritesThem(t *testing.T) {
+	names := map[string]bool{}
 	for _, x := range vectors {
+		if names[x.name] {
+			t.Errorf("two vectors are named %q", x.name)
+		}
+		names[x.name] = true
 		t.Run(x.name, func(t *testing.T) {
 			want := wire(x.wire)
 			if !x.decodeOnly {

@@ -199,7 +199,7 @@ func (r *reader) checkResponseTopic(topic string) {
 	}
 	for i := range len(topic) {
 		if topic[i] == '+' || topic[i] == '#' { // [MQTT-3.3.2-14]
-			r.fail(ProtocolError, statement{v5: "MQTT-3.3.2-14"}, "%s %q has a wildcard", responseTopic, topic)
+			r.fail(ProtocolError, statement{v5: "MQTT-3.3.2-14"}, "%s %.64q has a wildcard", responseTopic, topic)
 			return
 		}
 	}

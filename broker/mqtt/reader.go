@@ -142,7 +142,7 @@ func (r *reader) name(field string, code ReasonCode, wildcard statement) []byte 
 		return nil
 	}
 	if bytes.ContainsAny(b, "+#") {
-		r.fail(code, wildcard, "%s %q has a wildcard", field, b)
+		r.fail(code, wildcard, "%s %.64q has a wildcard", field, b)
 		return nil
 	}
 	return b

@@ -90,7 +90,7 @@ func (f *Subscription) options(r *reader) {
 	case f.RetainHandling == 3:
 		r.fail(ProtocolError, none, "retain handling 3, allowed are 0, 1 and 2")
 	case f.NoLocal && strings.HasPrefix(f.Filter, sharePrefix): // [MQTT-3.8.3-4]
-		r.fail(ProtocolError, statement{v5: "MQTT-3.8.3-4"}, "no local on the shared subscription %q", f.Filter)
+		r.fail(ProtocolError, statement{v5: "MQTT-3.8.3-4"}, "no local on the shared subscription %.64q", f.Filter)
 	}
 }
 
