@@ -55,12 +55,16 @@ user %s
 
 // Nats is nats-server's MQTT with one copy. synced makes it sync before it
 // acknowledges (sync_interval always), which is what our broker always does.
-func Nats(binary string, synced bool) Kind {
+func Nats(build func() (string, error), synced bool) Kind {
 	name, interval := "nats-server", ""
 	if synced {
 		name, interval = "nats-server, synced", "sync_interval: always"
 	}
 	return Kind{Name: name, Durable: synced, Start: func(ctx context.Context, dir string) (*Running, error) {
+		binary, err := build()
+		if err != nil {
+			return nil, err
+		}
 		port, err := reserve()
 		if err != nil {
 			return nil, err

@@ -13,7 +13,8 @@ import (
 )
 
 // Churn connects, subscribes and disconnects, again and again, with a number of
-// clients at once. A cycle counts when its SUBACK has come.
+// clients at once. A cycle counts when the broker has closed the connection after
+// the DISCONNECT: a client that came back before would take over from itself.
 type Churn struct {
 	Name       string
 	Clients    int  // at once; each keeps its client id
@@ -99,6 +100,8 @@ type visitor struct {
 	id    string
 	topic int
 	began int64
+	// leaving: DISCONNECT is sent, the broker has not closed the connection yet.
+	leaving bool
 }
 
 func (v *visitor) dial() error {
@@ -124,10 +127,9 @@ func (v *visitor) Packet(c *wire.Conn, h mqtt.Header, body []byte) {
 		record(v.run.connects, v.run.loop.Now-v.began)
 		c.Queue(append(c.Buffer(), t.subscribe(t.filter(v.topic), 1)...))
 	case mqtt.SUBACK:
-		v.run.cycles++
+		v.leaving = true
 		c.Queue(append(c.Buffer(), t.disconnect()...))
-		c.Flush()
-		c.Close()
+		c.Finish()
 	}
 }
 
@@ -138,10 +140,12 @@ func (v *visitor) fail(err error) {
 }
 
 func (v *visitor) Down(_ *wire.Conn, err error) {
-	if err != nil {
+	if !v.leaving {
 		v.fail(fmt.Errorf("connection of %s ended: %w", v.id, err))
 		return
 	}
+	v.leaving = false
+	v.run.cycles++
 	if err := v.dial(); err != nil {
 		v.fail(err)
 	}

@@ -79,6 +79,15 @@ func (c *Conn) Queued() int { return len(c.out) }
 // Flush writes now what is queued.
 func (c *Conn) Flush() { c.write() }
 
+// Finish writes what is queued and half-closes the connection: the other side sees
+// its end, and Down is called with io.EOF when that side has closed in turn.
+func (c *Conn) Finish() {
+	c.write()
+	if !c.closed {
+		_ = unix.Shutdown(c.fd, unix.SHUT_WR) // an error here shows at the next read
+	}
+}
+
 // Close closes the connection; Down is called with nil.
 func (c *Conn) Close() { c.fail(nil) }
 
