@@ -1,0 +1,69 @@
+package pebble
+
+import (
+	"log/slog"
+	"time"
+
+	crdb "github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/bloom"
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// Options of a store. The zero value keeps everything for ever.
+type Options struct {
+	// MaxAge is how old a value's timestamp may be: older rows are not returned
+	// from that moment, and removed when their whole segment is older (at most an
+	// hour later for values that came in time; see doc.go). 0 keeps every age.
+	MaxAge time.Duration
+	// MaxBytes is how much disk the rows may take; beyond it the oldest segments are
+	// removed. 0 is no limit. See doc.go for what comes on top of it.
+	MaxBytes int64
+	// FS is the file system, nil for the operating system's. Tests put faults here.
+	FS vfs.FS
+	// Logger takes what an operator can act on; nil means slog.Default.
+	Logger *slog.Logger
+}
+
+// Sizes of the store. A memtable is what one flush writes; two full ones stall
+// appends, so there is room for the flush of one while the next fills.
+const (
+	memtableBytes  = 64 << 20
+	memtables      = 4
+	cacheBytes     = 64 << 20
+	segmentBytes   = 256 << 20 // target size of a segment
+	segmentsOfMax  = 16        // at least this many segments in MaxBytes
+	minSegment     = 1 << 20
+	l0Compact      = 8  // overlapping flushes that start a compaction
+	l0Stop         = 40 // overlapping flushes that stall appends
+	tableFileBytes = 32 << 20
+	blockBytes     = 16 << 10
+)
+
+// storeOptions tunes Pebble for rows that arrive roughly in the order of time and
+// are removed in whole segments.
+func storeOptions(fs vfs.FS, lock *crdb.Lock, cache *crdb.Cache, events *crdb.EventListener, logger crdb.Logger) *crdb.Options {
+	o := &crdb.Options{
+		FS: fs, Lock: lock, Cache: cache, EventListener: events, Logger: logger,
+		FormatMajorVersion:          crdb.FormatValueSeparation,
+		MemTableSize:                memtableBytes,
+		MemTableStopWritesThreshold: memtables,
+		L0CompactionThreshold:       l0Compact,
+		L0CompactionFileThreshold:   1000,
+		L0StopWritesThreshold:       l0Stop,
+		LBaseMaxBytes:               1 << 30,
+		MaxOpenFiles:                1000,
+		CompactionConcurrencyRange:  func() (int, int) { return 1, 2 },
+		FlushDelayDeleteRange:       time.Second,
+		BytesPerSync:                1 << 20,
+	}
+	for i := range o.TargetFileSizes {
+		o.TargetFileSizes[i] = tableFileBytes
+	}
+	o.ApplyCompressionSettings(func() crdb.DBCompressionSettings { return crdb.DBCompressionFastest })
+	for i := range o.Levels {
+		// A look-up of a timed value that is not stored must not read a block.
+		o.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
+		o.Levels[i].BlockSize = blockBytes
+	}
+	return o
+}
