@@ -59,6 +59,9 @@ func OpenCertificates(o CertificateOptions) (*Certificates, error) {
 		return nil, err
 	}
 	c.current.Store(first)
+	if time.Now().After(first.notAfter) {
+		o.Log.Warn("embedded broker: the certificate has ended, devices will refuse it", "file", o.CertFile, "not_after", first.notAfter)
+	}
 	watcher, err := c.watch()
 	if err != nil {
 		o.Log.Warn("embedded broker: certificate changes are not announced, looking every "+unseenAfter.String(), "error", err)
