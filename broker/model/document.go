@@ -12,20 +12,20 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Limits of a model file, so that a wrong one costs an error and not the
-// broker: its size, how deep a JSON Schema nests, and how many keys and values
-// it has once its aliases are followed.
+// Limits of a model file, so that a wrong one costs an error and not the broker:
+// its size, and how deep a JSON Schema nests. How many keys and values it may
+// have with its aliases followed grows with its size (see root).
 const (
 	MaxFileBytes = 8 << 20
 	maxNesting   = 64
-	maxNodes     = 1_000_000
 )
 
 // document goes through a YAML file and gathers what is wrong with it.
 type document struct {
 	problems []Problem
 	failed   int // how often fail was called, also beyond maxProblems
-	nodes    int
+	nodes    int // keys and values gone through
+	maxNodes int
 }
 
 // maxProblems is how many are told of one file.
@@ -37,6 +37,9 @@ func (d *document) root(data []byte) *yaml.Node {
 		d.problems = append(d.problems, Problem{Detail: fmt.Sprintf("has %d bytes, at most %d are allowed", len(data), MaxFileBytes)})
 		return nil
 	}
+	// Enough to share the bindings of one workspace with dozens of others, too few
+	// for aliases of aliases of aliases.
+	d.maxNodes = 100_000 + 16*len(data)
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
 	var file, more yaml.Node
 	err := decoder.Decode(&file)
@@ -73,16 +76,16 @@ func syntax(err error) Problem {
 
 func (d *document) fail(n *yaml.Node, key, format string, args ...any) {
 	if d.failed++; d.failed <= maxProblems {
-		d.problems = append(d.problems, Problem{Line: n.Line, Key: key, Detail: fmt.Sprintf(format, args...)})
+		d.problems = append(d.problems, Problem{Line: n.Line, Key: cut(key, 200), Detail: fmt.Sprintf(format, args...)})
 	}
 }
 
 // follow returns the node itself or what it is an alias of; nil once there are
 // too many, which is reported once.
 func (d *document) follow(n *yaml.Node, key string) *yaml.Node {
-	if d.nodes++; d.nodes > maxNodes {
-		if d.nodes == maxNodes+1 {
-			d.fail(n, key, "file has more than %d keys and values with its aliases followed", maxNodes)
+	if d.nodes++; d.nodes > d.maxNodes {
+		if d.nodes == d.maxNodes+1 {
+			d.fail(n, key, "the file has more than %d keys and values with its aliases followed", d.maxNodes)
 		}
 		return nil
 	}

@@ -1,6 +1,8 @@
 package model
 
 import (
+	"strings"
+
 	"go.yaml.in/yaml/v3"
 
 	"maestrohub.io/uns/broker/topic"
@@ -55,6 +57,10 @@ func (p *parser) binding(n *yaml.Node, key string) (t *Topic, filterAt *yaml.Nod
 func (p *parser) filter(n *yaml.Node, key string) string {
 	filter, ok := p.string(n, key)
 	if !ok {
+		return ""
+	}
+	if strings.HasPrefix(filter, "$share/") {
+		p.fail(n, key, "%q is a shared subscription: a binding is for the topics themselves", cut(filter, 64))
 		return ""
 	}
 	if err := topic.ValidateFilter(filter); err != nil {

@@ -68,12 +68,14 @@ func (p *parser) typeNamed(n *yaml.Node, key string) Type {
 	if !ok {
 		return unknown
 	}
+	var names []string
 	for _, t := range types {
 		if string(t) == name {
 			return t
 		}
+		names = append(names, string(t))
 	}
-	p.fail(n, key, "%q must be one of %s", cut(name, 64), strings.Trim(fmt.Sprint(types), "[]"))
+	p.fail(n, key, "%q must be one of %s", cut(name, 64), strings.Join(names, ", "))
 	return unknown
 }
 
