@@ -85,7 +85,7 @@ func (s *Server) forget(cl *client) {
 
 // register counts a connection against the limits and returns the name of the
 // one it would exceed, "" if it may be served.
-func (s *Server) register(c *connection, identity string) (exceeded string) {
+func (s *Server) register(c *connection) (exceeded string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -93,13 +93,13 @@ func (s *Server) register(c *connection, identity string) (exceeded string) {
 		return "stopping"
 	case s.connected >= s.limits.MaxClients:
 		return "max_clients"
-	case len(s.credential[identity]) >= s.limits.MaxConnectionsPerCredential:
+	case len(s.credential[c.identity]) >= s.limits.MaxConnectionsPerCredential:
 		return "max_connections_per_credential"
 	}
-	set := s.credential[identity]
+	set := s.credential[c.identity]
 	if set == nil {
 		set = make(map[*connection]bool)
-		s.credential[identity] = set
+		s.credential[c.identity] = set
 	}
 	set[c] = true
 	s.connected++
@@ -107,16 +107,16 @@ func (s *Server) register(c *connection, identity string) (exceeded string) {
 	return ""
 }
 
-func (s *Server) unregister(c *connection, identity string) {
+func (s *Server) unregister(c *connection) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	set := s.credential[identity]
+	set := s.credential[c.identity]
 	if !set[c] {
 		return
 	}
 	delete(set, c)
 	if len(set) == 0 {
-		delete(s.credential, identity)
+		delete(s.credential, c.identity)
 	}
 	s.connected--
 	s.metrics.ClientsConnected.Set(float64(s.connected))

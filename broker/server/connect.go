@@ -230,7 +230,8 @@ func (c *connection) takeUp(ctx context.Context, p *mqtt.Connect, grants *access
 			return busy
 		}
 	}
-	if exceeded := s.register(c, grants.ClientID()); exceeded != "" {
+	c.client, c.lock, c.identity, c.ws = cl, &cl.lock, grants.ClientID(), s.workspace(grants.Workspace())
+	if exceeded := s.register(c); exceeded != "" {
 		code := mqtt.QuotaExceeded
 		if exceeded == "max_clients" {
 			code = mqtt.ServerBusy
@@ -240,7 +241,7 @@ func (c *connection) takeUp(ctx context.Context, p *mqtt.Connect, grants *access
 		return &refusal{code: code, label: exceeded, detail: "limit reached"}
 	}
 	if r := c.attach(ctx, cl, p, grants, assigned); r != nil {
-		s.unregister(c, grants.ClientID())
+		s.unregister(c)
 		return r
 	}
 	return nil
@@ -250,16 +251,15 @@ func (c *connection) takeUp(ctx context.Context, p *mqtt.Connect, grants *access
 // packet the client sees [MQTT-3.2.0-1 of 3.1.1].
 func (c *connection) attach(ctx context.Context, cl *client, p *mqtt.Connect, grants *access.Grants, assigned string) *refusal {
 	s := c.server
-	w := s.workspace(grants.Workspace())
 	expiry := c.sessionExpiry(p)
 	cl.lock.Lock()
 	fresh := cl.session == nil || p.CleanStart
 	cl.lock.Unlock()
 	position := uint64(0)
 	if expiry > 0 || !fresh {
-		next, err := w.openFeed(ctx)
+		next, err := c.ws.openFeed(ctx)
 		if err != nil {
-			s.log.Error("embedded broker: no session log for a persistent session", "workspace", w.slug, "client_id", cl.id, "error", err)
+			s.log.Error("embedded broker: no session log for a persistent session", "workspace", c.ws.slug, "client_id", cl.id, "error", err)
 			return &refusal{code: mqtt.ServerUnavailable, label: "store_unavailable", detail: "the session log could not be opened"}
 		}
 		position = next
@@ -267,6 +267,11 @@ func (c *connection) attach(ctx context.Context, cl *client, p *mqtt.Connect, gr
 
 	var after func()
 	cl.lock.Lock()
+	if c.ended {
+		cl.lock.Unlock()
+		return &refusal{code: mqtt.ServerShuttingDown, label: "stopping", detail: errStopping.Error()}
+	}
+	c.attached = true
 	// A session belongs to its workspace; an API client that was moved begins anew.
 	if cl.session != nil && (p.CleanStart || cl.session.Workspace != grants.Workspace()) { // [MQTT-3.1.2-4]
 		after = s.endSession(cl, "clean_start")
@@ -284,7 +289,7 @@ func (c *connection) attach(ctx context.Context, cl *client, p *mqtt.Connect, gr
 	se.Expiry = expiry
 	se.Window.Limit = int(min(p.ReceiveMaximum, s.limits.ReceiveMaximum)) // [MQTT-3.3.4-9]
 
-	c.client, c.lock, c.session, c.identity = cl, &cl.lock, se, grants.ClientID()
+	c.session = se
 	c.maxPacket, c.problemInfo = p.MaximumPacketSize, p.RequestProblemInformation
 	c.zeroExpiry = p.SessionExpiry == 0
 	c.grants, c.will = grants, p.Will
@@ -305,9 +310,6 @@ func (c *connection) attach(ctx context.Context, cl *client, p *mqtt.Connect, gr
 	c.nc.Established()
 	if after != nil {
 		after()
-	}
-	if s.stopping.Load() {
-		c.close("stopping", mqtt.ServerShuttingDown, errStopping.Error())
 	}
 	return nil
 }

@@ -21,12 +21,15 @@ type connection struct {
 	nc     *listener.Conn
 	reader *packetReader
 
-	// Set before the connection serves, and fixed from then on.
+	// Set before others know the connection, and fixed from then on.
+	client   *client
+	lock     *sync.Mutex // the client's
+	identity string      // the API client
+	ws       *workspace
+
+	// Set when the connection is attached, and fixed from then on.
 	version     mqtt.Version
-	client      *client
-	lock        *sync.Mutex // the client's
 	session     *session.Session
-	identity    string
 	keepAlive   time.Duration // 1.5 times the interval in force; 0: none
 	maxPacket   uint32        // the client's Maximum Packet Size; 0: none
 	problemInfo bool          // Request Problem Information [MQTT-3.1.2-29]
@@ -54,6 +57,7 @@ type connection struct {
 	tail, pumping bool
 	dirty         bool // in a list of connections to start
 	dropping      bool // its queue has dropped values: said so
+	attached      bool
 	ended         bool
 	detached      bool
 	recheck       *task
@@ -72,7 +76,9 @@ func (c *connection) serve() {
 	for {
 		err := c.packets()
 		if err == nil {
-			c.afterBatch()
+			err = c.afterBatch()
+		}
+		if err == nil {
 			err = c.fill()
 		}
 		if err != nil {
@@ -153,7 +159,7 @@ func (c *connection) answer(t mqtt.PacketType, appendTo func(dst []byte) []byte)
 
 // afterBatch sends what the batch of packets gave rise to, and waits while the
 // client has to be slowed down.
-func (c *connection) afterBatch() {
+func (c *connection) afterBatch() error {
 	c.lock.Lock()
 	if c.acked {
 		c.acked = false
@@ -161,16 +167,20 @@ func (c *connection) afterBatch() {
 	}
 	c.start()
 	c.lock.Unlock()
-	c.awaitRoom(c.answersFull)
+	return c.awaitRoom(c.answersFull)
 }
 
 // awaitRoom waits while full says so; the keep-alive clock stands still
 // meanwhile, for it is we who do not read.
-func (c *connection) awaitRoom(full func() bool) {
+func (c *connection) awaitRoom(full func() bool) error {
 	waited := false
 	for {
 		c.lock.Lock()
-		if c.ended || !full() {
+		if c.ended {
+			c.lock.Unlock()
+			return errEnded
+		}
+		if !full() {
 			c.lock.Unlock()
 			break
 		}
@@ -184,6 +194,7 @@ func (c *connection) awaitRoom(full func() bool) {
 	if waited {
 		c.lastPacket = time.Now()
 	}
+	return nil
 }
 
 // wakeReader lets a waiting reader look again. The lock is held.
@@ -194,7 +205,9 @@ func (c *connection) wakeReader() {
 	}
 }
 
-func (c *connection) answersFull() bool { return c.out.answers >= c.server.limits.MaxClientWritesPending }
+func (c *connection) answersFull() bool {
+	return c.out.answers >= c.server.limits.MaxClientWritesPending
+}
 
 // fill reads more, for as long as the keep alive allows [MQTT-3.1.2-22].
 func (c *connection) fill() error {
@@ -281,6 +294,10 @@ func (c *connection) end(e ending) {
 		return
 	}
 	c.ended = true
+	if !c.attached { // attach sees it, and refuses
+		c.lock.Unlock()
+		return
+	}
 	c.server.metrics.Disconnects.WithLabelValues(e.why).Inc()
 	if e.notify && c.version >= mqtt.V5 { // [MQTT-3.1.4-3]
 		p := mqtt.Disconnect{Code: e.code, ReasonString: e.reason}
@@ -295,7 +312,7 @@ func (c *connection) end(e ending) {
 	c.lock.Unlock()
 
 	after()
-	c.server.unregister(c, c.identity)
+	c.server.unregister(c)
 	c.server.forget(c.client)
 
 	c.lock.Lock()
@@ -314,6 +331,9 @@ func (c *connection) settle() {
 	case <-c.settled:
 	default:
 		close(c.settled)
+		if c.client.last == c {
+			c.client.last = nil
+		}
 	}
 }
 
@@ -328,7 +348,7 @@ func (c *connection) detach(e ending) (after func()) {
 		se.Expiry = *e.expiry
 	}
 	if c.tail {
-		se.Position = max(se.Position, s.workspace(se.Workspace).dispatched())
+		se.Position = max(se.Position, c.ws.dispatched())
 	}
 	dropped := se.Detach()
 	lost := sharedItems(dropped)
@@ -351,7 +371,7 @@ func (c *connection) detach(e ending) (after func()) {
 			f()
 		}
 		if len(lost) > 0 {
-			s.workspace(se.Workspace).redirect(lost, se)
+			c.ws.redirect(lost, se)
 		}
 	}
 }

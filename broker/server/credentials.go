@@ -24,7 +24,8 @@ func (c *connection) cover() {
 	}
 }
 
-// currentGrants returns the grants in force.
+// currentGrants returns the grants in force: what attach gave the connection, or
+// the last check.
 func (c *connection) currentGrants() *access.Grants {
 	c.lock.Lock()
 	defer c.lock.Unlock()
@@ -47,7 +48,7 @@ func (c *connection) scheduleRecheck() {
 func (c *connection) checkAgain() {
 	s := c.server
 	c.lock.Lock()
-	grants, ended := c.grants, c.ended
+	grants, ended := c.grants, c.ended || !c.attached
 	c.lock.Unlock()
 	if ended {
 		return

@@ -152,7 +152,7 @@ const pumpRetry = 200 * time.Millisecond
 // the log, until it is at the tail or without room. One pump runs per
 // connection; what makes room later starts another (refill).
 func (c *connection) pump() {
-	f := c.server.workspace(c.session.Workspace).feed.Load()
+	f := c.ws.feed.Load()
 	var buf []state.Entry
 	for {
 		c.lock.Lock()
@@ -185,6 +185,19 @@ func (c *connection) pump() {
 			}
 			continue
 		}
+		if entries[0].Sequence > from {
+			// A gap, or entries the log has dropped: its bounds tell.
+			first, _, err := f.log.Bounds(c.server.ctx)
+			if err != nil {
+				c.holdReads(err)
+				return
+			}
+			if first > from {
+				c.lock.Lock()
+				c.missed(min(first, entries[0].Sequence) - from)
+				c.lock.Unlock()
+			}
+		}
 		c.take(entries)
 	}
 }
@@ -201,7 +214,13 @@ func (c *connection) holdReads(err error) {
 		c.pumping = false
 		return
 	}
-	// pumping stays set meanwhile: nothing else starts one.
+	c.pauseReads()
+}
+
+// pauseReads has pump started again after a pause. pumping stays set meanwhile:
+// nothing else starts one. The lock is held.
+func (c *connection) pauseReads() {
+	s := c.server
 	s.metrics.SessionLogReadsHeld.Inc()
 	s.agenda.add(time.Now().Add(pumpRetry), func() {
 		s.metrics.SessionLogReadsHeld.Dec()
@@ -212,8 +231,8 @@ func (c *connection) holdReads(err error) {
 	})
 }
 
-// reachTail puts a session that has read everything at the tail. false: the feed
-// is ahead, read on.
+// reachTail puts a session that has read everything at the tail. false: there is
+// more to read.
 func (c *connection) reachTail(f *feed) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -225,7 +244,9 @@ func (c *connection) reachTail(f *feed) bool {
 		// them, and none after.
 		first, _, err := f.log.Bounds(c.server.ctx)
 		if err != nil || first <= se.Position {
-			return false
+			// The read lags behind what the feed has seen: again, a little later.
+			c.pauseReads()
+			return true
 		}
 		c.missed(min(first, f.next) - se.Position)
 		se.Position = min(first, f.next)
@@ -266,9 +287,6 @@ func (c *connection) take(entries []state.Entry) {
 		}
 		if c.ended {
 			return
-		}
-		if sequence > se.Position {
-			c.missed(sequence - se.Position)
 		}
 		se.Position = sequence
 		if v := values[i]; v != nil {

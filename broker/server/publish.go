@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"slices"
 
+	"maestrohub.io/uns/broker/access"
 	"maestrohub.io/uns/broker/ingest"
 	"maestrohub.io/uns/broker/mqtt"
 )
@@ -26,9 +27,11 @@ func (c *connection) onPublish(h mqtt.Header, body []byte) error {
 	if err != nil {
 		return err
 	}
-	c.awaitRoom(c.lanesFull)
-	slot, forward, err := c.admit(&p)
-	if err != nil || !forward {
+	if err := c.awaitRoom(c.lanesFull); err != nil {
+		return err
+	}
+	slot, grants, err := c.admit(&p)
+	if err != nil || grants == nil {
 		return err
 	}
 	properties := p.Properties
@@ -39,7 +42,7 @@ func (c *connection) onPublish(h mqtt.Header, body []byte) error {
 	c.server.ingest.Publish(ingest.Publish{
 		Name: name, QoS: p.QoS, Payload: payload, Properties: properties,
 		Expiry: p.MessageExpiry, HasExpiry: p.HasExpiry,
-		ClientID: c.session.ClientID, Grants: c.currentGrants(), Done: c, Slot: slot,
+		ClientID: c.session.ClientID, Grants: grants, Done: c, Slot: slot,
 	})
 	return nil
 }
@@ -74,27 +77,28 @@ func (c *connection) lanesFull() bool {
 	return c.zero >= limit || c.version < mqtt.V5 && c.acks.len() >= limit
 }
 
-// admit gives a PUBLISH its place among the outcomes. forward is false if it is
-// a repetition, which is acknowledged but not forwarded again.
-func (c *connection) admit(p *mqtt.Publish) (slot uint64, forward bool, err error) {
+// admit gives a PUBLISH its place among the outcomes, and returns the grants it
+// is judged by; nil if it is a repetition, which is acknowledged but not
+// forwarded again.
+func (c *connection) admit(p *mqtt.Publish) (slot uint64, grants *access.Grants, err error) {
 	c.lock.Lock()
 	defer c.lock.Unlock()
 	if c.ended {
-		return 0, false, errEnded
+		return 0, nil, errEnded
 	}
 	if p.QoS == 0 {
 		c.zero++
-		return zeroSlot, true, nil
+		return zeroSlot, c.grants, nil
 	}
 	if p.QoS == 2 && (c.session.Inbound.Has(p.PacketID) || p.Dup && c.acks.find(p.PacketID) != nil) { // [MQTT-4.3.3-10]
 		c.acks.push(pending{id: p.PacketID, qos: 2, done: true, repeated: true})
 		c.acknowledge()
-		return 0, false, nil
+		return 0, nil, nil
 	}
 	if c.version >= mqtt.V5 && c.acks.len()+c.session.Inbound.Len() >= int(c.server.limits.ReceiveMaximum) {
-		return 0, false, &mqtt.Error{Code: mqtt.ReceiveMaximumExceeded, Statement: "MQTT-3.3.4-7", Detail: "more unacknowledged publishes than the Receive Maximum"}
+		return 0, nil, &mqtt.Error{Code: mqtt.ReceiveMaximumExceeded, Statement: "MQTT-3.3.4-7", Detail: "more unacknowledged publishes than the Receive Maximum"}
 	}
-	return c.acks.push(pending{id: p.PacketID, qos: p.QoS}), true, nil
+	return c.acks.push(pending{id: p.PacketID, qos: p.QoS}), c.grants, nil
 }
 
 // Complete takes the outcome of one PUBLISH; it implements ingest.Completion.

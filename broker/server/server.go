@@ -89,6 +89,9 @@ func New(o Options) *Server {
 		workspaces:     make(map[string]*workspace),
 	}
 	s.agenda = newAgenda()
+	o.Metrics.SessionsOnline.From(func() float64 { st := s.Stats(); return float64(st.Sessions - st.Offline) })
+	o.Metrics.SessionsOffline.From(func() float64 { return float64(s.Stats().Offline) })
+	o.Metrics.Subscriptions.From(func() float64 { return float64(s.Stats().Subscriptions) })
 	s.tasks.Add(3)
 	go func() { defer s.tasks.Done(); s.agenda.run(ctx) }()
 	go func() { defer s.tasks.Done(); s.followCredentials(ctx) }()
@@ -128,6 +131,12 @@ func (s *Server) Stop(ctx context.Context) error {
 	}
 	var err error
 	for _, c := range open {
+		c.lock.Lock()
+		attached := c.attached
+		c.lock.Unlock()
+		if !attached {
+			continue
+		}
 		select {
 		case <-c.settled:
 		case <-ctx.Done():
@@ -143,8 +152,9 @@ func (s *Server) Stop(ctx context.Context) error {
 type Stats struct {
 	// Clients connected; MaxClients is the limit.
 	Clients, MaxClients int
-	// Sessions that are persistent, and those of them without a connection.
-	Sessions, Offline int
+	// Sessions there are, those of them that are persistent, and those that have no
+	// connection.
+	Sessions, Persistent, Offline int
 	// Subscriptions of all sessions.
 	Subscriptions int
 	// Missed counts values the session logs dropped before a session read them.
@@ -166,11 +176,12 @@ func (s *Server) Stats() Stats {
 		c.lock.Lock()
 		if c.session != nil {
 			st.Subscriptions += c.session.Len()
+			st.Sessions++
 			if c.session.Persistent {
-				st.Sessions++
-				if c.conn == nil {
-					st.Offline++
-				}
+				st.Persistent++
+			}
+			if c.conn == nil {
+				st.Offline++
 			}
 		}
 		c.lock.Unlock()
@@ -200,12 +211,20 @@ func (s *Server) Connections(workspace string) []Connected {
 	var list []Connected
 	for _, c := range open {
 		c.lock.Lock()
-		if !c.ended && c.client.session != nil && c.client.session.Workspace == workspace {
-			se := c.client.session
+		if c.attached && !c.ended && c.session.Workspace == workspace {
+			se := c.session
 			list = append(list, Connected{ClientID: se.ClientID, Identity: se.Identity, Remote: c.nc.RemoteAddr().String(),
 				Transport: c.nc.Transport, Version: c.version, Since: c.since, Persistent: se.Persistent, Subscriptions: se.Len()})
 		}
 		c.lock.Unlock()
 	}
 	return list
+}
+
+// Ready says why the server takes no new connections; nil if it does.
+func (s *Server) Ready() error {
+	if s.stopping.Load() {
+		return errStopping
+	}
+	return nil
 }

@@ -81,7 +81,7 @@ func (c *connection) subscribe(f mqtt.Subscription, id uint32) (sub *session.Sub
 	}
 	sub = &session.Subscription{Filter: f.Filter, Bare: bare, Share: share, QoS: f.QoS, NoLocal: f.NoLocal,
 		RetainAsPublished: f.RetainAsPublished, ID: id, Covered: grants.ReadsAll(bare)}
-	w := s.workspace(c.session.Workspace)
+	w := c.ws
 	if c.session.Persistent {
 		// The last known position, taken before the subscription is known to anybody:
 		// too low is harmless, too high would lose values.
@@ -145,9 +145,13 @@ func (c *connection) onUnsubscribe(h mqtt.Header, body []byte) error {
 		return err
 	}
 	codes := make([]mqtt.ReasonCode, len(p.Filters))
-	w := c.server.workspace(c.session.Workspace)
+	w := c.ws
 	for i, filter := range p.Filters {
 		c.lock.Lock()
+		if c.ended {
+			c.lock.Unlock()
+			return errEnded
+		}
 		sub := c.session.Unsubscribe(filter) // [MQTT-3.10.4-1]
 		var lost []session.Item
 		if sub != nil {
