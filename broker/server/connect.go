@@ -293,7 +293,7 @@ func (c *connection) attach(ctx context.Context, cl *client, p *mqtt.Connect, gr
 	c.maxPacket, c.problemInfo = p.MaximumPacketSize, p.RequestProblemInformation
 	c.zeroExpiry = p.SessionExpiry == 0
 	c.grants, c.will = grants, p.Will
-	c.since, c.lastPacket = time.Now(), time.Now()
+	c.since = time.Now()
 	c.aliasOut.Maximum = min(p.TopicAliasMaximum, s.options.Config.Broker.Features.TopicAliases)
 	c.aliasIn.Maximum = s.options.Config.Broker.Features.TopicAliases
 	c.resume = se.Window.Entries() // [MQTT-4.4.0-1]
@@ -304,6 +304,7 @@ func (c *connection) attach(ctx context.Context, cl *client, p *mqtt.Connect, gr
 	c.out.answer(mqtt.CONNACK, func(dst []byte) []byte { return connack.AppendLimited(dst, c.version, c.maxPacket) })
 	c.cover()
 	c.scheduleRecheck()
+	c.watchKeepAlive()
 	c.refill()
 	c.start()
 	cl.lock.Unlock()

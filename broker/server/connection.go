@@ -3,6 +3,7 @@ package server
 import (
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"maestrohub.io/uns/broker/access"
@@ -37,11 +38,12 @@ type connection struct {
 	zeroExpiry  bool // the CONNECT asked for Session Expiry 0
 
 	// The reader's own.
-	aliasIn    session.AliasIn
-	lastPacket time.Time
-	deadline   time.Time
-	lastName   string
-	acked      bool // an acknowledgment came in this batch: look for more to send
+	aliasIn  session.AliasIn
+	lastName string
+	acked    bool // an acknowledgment came in this batch: look for more to send
+
+	// lastPacket is when a packet last came, as time since Server.started.
+	lastPacket atomic.Int64
 
 	// Under the lock.
 	grants   *access.Grants
@@ -60,7 +62,7 @@ type connection struct {
 	attached      bool
 	ended         bool
 	detached      bool
-	recheck       *task
+	recheck, idle *task
 	readerWake    chan struct{} // not nil while the reader waits for room
 	// settled is closed when the connection has ended and every outcome of its
 	// publishes is known.
@@ -79,7 +81,7 @@ func (c *connection) serve() {
 			err = c.afterBatch()
 		}
 		if err == nil {
-			err = c.fill()
+			err = c.reader.fill()
 		}
 		if err != nil {
 			c.failed(err)
@@ -113,7 +115,7 @@ func (c *connection) packets() error {
 		}
 	}
 	if some {
-		c.lastPacket = time.Now()
+		c.heard()
 	}
 	return nil
 }
@@ -192,7 +194,7 @@ func (c *connection) awaitRoom(full func() bool) error {
 		waited = true
 	}
 	if waited {
-		c.lastPacket = time.Now()
+		c.heard()
 	}
 	return nil
 }
@@ -207,28 +209,6 @@ func (c *connection) wakeReader() {
 
 func (c *connection) answersFull() bool {
 	return c.out.answers >= c.server.limits.MaxClientWritesPending
-}
-
-// fill reads more, for as long as the keep alive allows [MQTT-3.1.2-22].
-func (c *connection) fill() error {
-	for {
-		if c.keepAlive > 0 && c.deadline.IsZero() {
-			c.deadline = c.lastPacket.Add(c.keepAlive)
-			if err := c.nc.SetReadDeadline(c.deadline); err != nil {
-				return err
-			}
-		}
-		err := c.reader.fill()
-		if err == nil || !timedOut(err) || c.keepAlive == 0 {
-			return err
-		}
-		// The deadline is set once per interval, not once per packet: when it comes,
-		// the time of the last packet says how much of the interval is left.
-		c.deadline = time.Time{}
-		if time.Since(c.lastPacket) >= c.keepAlive {
-			return &mqtt.Error{Code: mqtt.KeepAliveTimeout, Statement: "MQTT-3.1.2-22", Detail: "no packet within 1.5 times the keep alive"}
-		}
-	}
 }
 
 // failed ends the connection for what the reader met.
@@ -306,6 +286,7 @@ func (c *connection) end(e ending) {
 	c.out.closing = true
 	_ = c.nc.SetWriteDeadline(time.Now().Add(closingTime)) // the last write, and one that hangs
 	c.server.agenda.cancel(c.recheck)
+	c.server.agenda.cancel(c.idle)
 	after := c.detach(e)
 	c.start()
 	c.wakeReader()

@@ -57,10 +57,11 @@ type Server struct {
 	log     *slog.Logger
 
 	// ctx ends when the server has stopped.
-	ctx    context.Context
-	cancel context.CancelFunc
-	tasks  sync.WaitGroup
-	agenda *agenda
+	ctx     context.Context
+	cancel  context.CancelFunc
+	started time.Time
+	tasks   sync.WaitGroup
+	agenda  *agenda
 	// authenticating holds a token for each CONNECT in its credential check.
 	authenticating chan struct{}
 	stopping       atomic.Bool
@@ -82,7 +83,7 @@ func New(o Options) *Server {
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &Server{
 		options: o, limits: o.Config.Limits, grammar: topic.Grammar{Version: o.Config.TopicVersion},
-		log: o.Log, metrics: o.Metrics, ctx: ctx, cancel: cancel,
+		log: o.Log, metrics: o.Metrics, ctx: ctx, cancel: cancel, started: time.Now(),
 		authenticating: make(chan struct{}, o.Config.Limits.MaxConnectsAuthenticating),
 		clients:        make(map[string]*client),
 		credential:     make(map[string]map[*connection]bool),
