@@ -20,7 +20,7 @@ func TestFullQueueDropsItsOldest(t *testing.T) {
 	for _, want := range []string{"a", "b", "c"} {
 		oldest, dropped := q.Push(item("new", 0))
 		if !dropped || oldest.Value.Name != want {
-			t.Fatalf("dropped %v %q, want the oldest, %q", dropped, oldest.Value, want)
+			t.Fatalf("dropped %v %s, want the oldest, %q", dropped, oldest.Value.Name, want)
 		}
 	}
 	if q.Len() != 3 {
