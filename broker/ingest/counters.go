@@ -1,0 +1,47 @@
+package ingest
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"maestrohub.io/uns/broker/metrics"
+)
+
+// counters are the metrics this package moves, looked up once.
+type counters struct {
+	*metrics.Metrics
+	refused [256]prometheus.Counter
+	alerts  map[string]prometheus.Counter
+}
+
+func newCounters(m *metrics.Metrics) counters {
+	if m == nil {
+		m = metrics.New()
+	}
+	c := counters{Metrics: m, alerts: make(map[string]prometheus.Counter)}
+	for _, r := range Refusals() {
+		c.refused[r] = m.ValuesRefused.WithLabelValues(r.Reason())
+	}
+	for _, level := range []string{"warn", "critical"} {
+		c.alerts[level] = m.AlertsPublished.WithLabelValues(level)
+	}
+	return c
+}
+
+// readings says what is on its way, when somebody asks.
+func (i *Ingest) readings() {
+	sum := func(of func(*lane) int) func() float64 {
+		return func() float64 {
+			n := 0
+			i.lanes.Range(func(_, v any) bool {
+				l := v.(*lane)
+				l.mu.Lock()
+				n += of(l)
+				l.mu.Unlock()
+				return true
+			})
+			return float64(n)
+		}
+	}
+	i.metrics.ValuesPending.From(sum(func(l *lane) int { return l.count }))
+	i.metrics.ValuesPendingBytes.From(sum(func(l *lane) int { return l.used }))
+}

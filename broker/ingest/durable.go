@@ -1,0 +1,205 @@
+package ingest
+
+import (
+	"errors"
+	"time"
+
+	"maestrohub.io/uns/broker/state"
+	"maestrohub.io/uns/broker/value"
+)
+
+// appended is the result of a log append.
+type appended struct {
+	// aborted: Stop ended it, and what became of it is not known.
+	aborted bool
+	// refused are those of the batch that the log can never hold.
+	refused []*entry
+}
+
+const (
+	// logBatchBytes bounds the encoded records of one append.
+	logBatchBytes = 4 << 20
+	// retainedBatch bounds the topics of one retained put.
+	retainedBatch = state.MaxAppend
+)
+
+// nextWork puts what waits for the stores in flight, if nothing of its kind is.
+func (s *step4) nextWork() (w work) {
+	if s.lane.i.ctx.Err() != nil {
+		return work{}
+	}
+	if len(s.logBatch) == 0 && len(s.logNext) > 0 {
+		n, bytes := 0, 0
+		for _, e := range s.logNext {
+			if n > 0 && (n == state.MaxAppend || bytes+e.size > logBatchBytes) {
+				break
+			}
+			e.log = flying
+			bytes += e.size
+			n++
+		}
+		s.logBatch = append(s.logBatch, s.logNext[:n]...)
+		s.logNext = dropFront(s.logNext, n)
+		w.log = s.logBatch
+	}
+	if len(s.retBatch) == 0 && len(s.retNext) > 0 {
+		n := min(len(s.retNext), retainedBatch)
+		for _, e := range s.retNext[:n] {
+			e.retained = flying
+		}
+		s.retBatch = append(s.retBatch, s.retNext[:n]...)
+		s.retNext = dropFront(s.retNext, n)
+		w.retained = s.retBatch
+	}
+	return w
+}
+
+// logLanded takes the result of the append in flight.
+func (s *step4) logLanded(a *appended) {
+	if !a.aborted {
+		for _, e := range a.refused {
+			e.log = unneeded
+			if e.refusal == 0 && !e.out {
+				e.refuse(LogRefused, "larger than the workspace's session log can hold")
+			}
+		}
+		n := 0
+		for _, e := range s.logBatch {
+			if e.log == flying {
+				e.log = landed
+				n++
+			}
+		}
+		s.lane.i.metrics.SessionLogAppended.Add(float64(n))
+	}
+	s.logBatch = reuse(s.logBatch)
+}
+
+// retainedLanded takes the result of the put in flight, which has none but
+// success: it is repeated until then.
+func (s *step4) retainedLanded() {
+	for _, e := range s.retBatch {
+		e.retained = landed
+	}
+	s.retBatch = reuse(s.retBatch)
+}
+
+// appendLog appends a batch to the workspace's session log, again and again until
+// the outcome is definite, however long that takes: a batch given up on could
+// land behind the next one.
+func (l *lane) appendLog(batch []*entry) *appended {
+	start := time.Now()
+	a := &appended{}
+	l.records = l.records[:0]
+	l.ends = l.ends[:0]
+	for _, e := range batch {
+		l.records = e.v.AppendRecord(l.records)
+		l.ends = append(l.ends, len(l.records))
+	}
+	records := make([][]byte, len(batch))
+	from := 0
+	for n, to := range l.ends {
+		records[n] = l.records[from:to:to]
+		from = to
+	}
+	l.appendRecords(batch, records, a)
+	if cap(l.records) > 1<<20 {
+		l.records = nil
+	}
+	l.i.metrics.SessionLogAppendSeconds.Observe(time.Since(start).Seconds())
+	return a
+}
+
+func (l *lane) appendRecords(batch []*entry, records [][]byte, a *appended) {
+	for failures := 0; !a.aborted; failures++ {
+		err := l.openLog()
+		if err == nil {
+			_, err = l.log.Append(l.i.ctx, records)
+		}
+		switch {
+		case err == nil:
+			if failures > 0 {
+				l.i.o.Logger.Info("embedded broker: session log takes values again", "workspace", l.workspace)
+			}
+			return
+		case l.i.ctx.Err() != nil:
+			a.aborted = true
+			return
+		case errors.Is(err, state.ErrQuota) && l.log != nil:
+			// One record is too large for the log; the halves tell which.
+			if len(batch) == 1 {
+				a.refused = append(a.refused, batch[0])
+				return
+			}
+			half := len(batch) / 2
+			l.appendRecords(batch[:half], records[:half], a)
+			l.appendRecords(batch[half:], records[half:], a)
+			return
+		}
+		if failures == 0 {
+			l.i.o.Logger.Warn("embedded broker: session log does not take values, retrying", "workspace", l.workspace, "values", len(batch), "error", err)
+		}
+		l.pause(failures)
+	}
+}
+
+// openLog opens the workspace's session log once.
+func (l *lane) openLog() error {
+	if l.log != nil {
+		return nil
+	}
+	id := l.workspace
+	if ws, ok := l.i.o.Model().Workspace(l.workspace); ok {
+		id = ws.ID
+	}
+	log, err := l.i.o.Logs.Log(l.i.ctx, id)
+	if err != nil {
+		return err
+	}
+	l.log = log
+	return nil
+}
+
+// putRetained puts the newest value of each topic of a batch into the retained
+// store, again and again until it is there or a newer one is. An older value of
+// the same topic needs no put of its own: once the newer is there, so would it
+// have been replaced.
+func (l *lane) putRetained(batch []*entry) {
+	start := time.Now()
+	newest := make(map[string]int, len(batch))
+	values := make([]*value.Value, 0, len(batch))
+	for _, e := range batch {
+		n, known := newest[e.v.Name]
+		switch {
+		case !known:
+			newest[e.v.Name] = len(values)
+			values = append(values, e.v)
+		case e.v.Position == 0 || values[n].Position == 0 || e.v.Position >= values[n].Position:
+			values[n] = e.v
+		}
+	}
+	for failures := 0; l.i.ctx.Err() == nil; failures++ {
+		err := l.i.o.Retained.Put(l.i.ctx, values)
+		if err == nil {
+			if failures > 0 {
+				l.i.o.Logger.Info("embedded broker: retained store takes values again", "workspace", l.workspace)
+			}
+			break
+		}
+		if failures == 0 {
+			l.i.o.Logger.Warn("embedded broker: retained store does not take values, retrying", "workspace", l.workspace, "values", len(values), "error", err)
+		}
+		l.pause(failures)
+	}
+	l.i.metrics.RetainedPutSeconds.Observe(time.Since(start).Seconds())
+}
+
+// pause waits after the n-th failure in a row, or until Stop gives up.
+func (l *lane) pause(failures int) {
+	timer := time.NewTimer(backoffAfter(failures))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-l.i.ctx.Done():
+	}
+}
