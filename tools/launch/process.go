@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"os/exec"
 	"regexp"
 	"runtime"
@@ -19,18 +20,20 @@ type Process struct {
 	exited chan struct{}
 	err    error // what Wait returned; read after exited is closed
 
+	input  io.WriteCloser // nil unless interactive
 	output output
 }
 
 // Spec says what to start.
 type Spec struct {
-	Name   string // for messages; the program's base name if empty
-	Path   string
-	Args   []string
-	Dir    string
-	Env    []string // added to the starter's environment
-	Stdin  string   // given to the program, then closed
-	Silent bool     // discards the output: for programs whose output would cost
+	Name  string // for messages; the program's base name if empty
+	Path  string
+	Args  []string
+	Dir   string
+	Env   []string // added to the starter's environment
+	Stdin string   // given to the program, then closed
+	// Interactive gives the program a standard input that Send writes to.
+	Interactive bool
 }
 
 // Start runs the program. It is killed when the calling process ends.
@@ -50,8 +53,13 @@ func Start(spec Spec) (*Process, error) {
 		p.name = spec.Path
 	}
 	p.output.changed = make(chan struct{})
-	if !spec.Silent {
-		cmd.Stdout, cmd.Stderr = &p.output, &p.output
+	cmd.Stdout, cmd.Stderr = &p.output, &p.output
+	if spec.Interactive {
+		input, err := cmd.StdinPipe()
+		if err != nil {
+			return nil, fmt.Errorf("start %s: %w", p.name, err)
+		}
+		p.input = input
 	}
 	started := make(chan error, 1)
 	go func() {
@@ -125,6 +133,14 @@ func (p *Process) Stop(grace time.Duration) error {
 	err := p.Wait(ctx)
 	p.Kill()
 	return err
+}
+
+// Send writes to the standard input of an interactive program.
+func (p *Process) Send(text string) error {
+	if _, err := io.WriteString(p.input, text); err != nil {
+		return fmt.Errorf("write to %s: %w", p.name, err)
+	}
+	return nil
 }
 
 // Output returns what the program has printed so far, both streams as they came.
