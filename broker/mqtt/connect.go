@@ -44,18 +44,6 @@ type Connect struct {
 	User          []value.UserProperty
 }
 
-// Connect flags, MQTT 5 figure 3-4.
-const (
-	flagReserved = 1 << iota
-	flagCleanStart
-	flagWill
-	_
-	_
-	flagWillRetain
-	flagPassword
-	flagUsername
-)
-
 // Decode reads the body of a CONNECT with fixed header h. It resets c and sets
 // Version first, so that a caller can answer a version it does not have
 // (UnsupportedProtocolVersion). Of the other errors before MQTT 5 only
@@ -114,28 +102,6 @@ func (c *Connect) decodeVersion(r *reader) error {
 		return fail(r.v, CONNECT, UnsupportedProtocolVersion, statement{"MQTT-3.1.2-1", "MQTT-3.1.2-1"}, "protocol name %.64q, allowed are MQTT and MQIsdp", name)
 	default: // [MQTT-3.1.2-2]
 		return fail(r.v, CONNECT, UnsupportedProtocolVersion, statement{"MQTT-3.1.2-2", "MQTT-3.1.2-2"}, "protocol %s version %d, allowed are MQTT 4 and 5 and MQIsdp 3", name, level)
-	}
-	return nil
-}
-
-// checkConnectFlags checks the flags against each other. MQTT 3.1 disregards the
-// reserved one and, without a will, those of the will.
-func checkConnectFlags(v Version, flags byte) error {
-	bad := func(code ReasonCode, v5, v3, detail string) error {
-		return fail(v, CONNECT, code, statement{v5, v3}, "%s (connect flags %08b)", detail, flags)
-	}
-	qos := flags >> 3 & 3
-	switch {
-	case flags&flagReserved != 0 && v != V31: // [MQTT-3.1.2-3]
-		return bad(MalformedPacket, "MQTT-3.1.2-3", "MQTT-3.1.2-3", "the reserved flag is set")
-	case flags&flagWill == 0 && qos != 0 && v != V31: // [MQTT-3.1.2-11], in 3.1.1 [MQTT-3.1.2-13]
-		return bad(MalformedPacket, "MQTT-3.1.2-11", "MQTT-3.1.2-13", "will QoS without a will")
-	case flags&flagWill != 0 && qos == 3: // [MQTT-3.1.2-12], in 3.1.1 [MQTT-3.1.2-14]
-		return bad(MalformedPacket, "MQTT-3.1.2-12", "MQTT-3.1.2-14", "will QoS 3, allowed are 0, 1 and 2")
-	case flags&flagWill == 0 && flags&flagWillRetain != 0 && v != V31: // [MQTT-3.1.2-13], in 3.1.1 [MQTT-3.1.2-15]
-		return bad(MalformedPacket, "MQTT-3.1.2-13", "MQTT-3.1.2-15", "will retain without a will")
-	case flags&flagPassword != 0 && flags&flagUsername == 0 && v < V5: // in 3.1.1 [MQTT-3.1.2-22]
-		return bad(ProtocolError, "", "MQTT-3.1.2-22", "password without a user name")
 	}
 	return nil
 }
@@ -232,23 +198,6 @@ func (c *Connect) Append(dst []byte, v Version) []byte {
 		dst = appendBytes(dst, c.Password)
 	}
 	return shut(dst, at)
-}
-
-func (c *Connect) flags() byte {
-	var b byte
-	set := func(on bool, flag byte) {
-		if on {
-			b |= flag
-		}
-	}
-	set(c.CleanStart, flagCleanStart)
-	set(c.HasUsername, flagUsername)
-	set(c.HasPassword, flagPassword)
-	if c.Will != nil {
-		b |= flagWill | c.Will.QoS<<3
-		set(c.Will.Retain, flagWillRetain)
-	}
-	return b
 }
 
 func (c *Connect) appendProperties(dst []byte) []byte {
