@@ -30,6 +30,25 @@ func TestForbiddenPacketTypeIsSeenInTheFirstByte(t *testing.T) {
 	}
 }
 
+func TestBadHeadersAreRefusedBeforeTheBodyIsThere(t *testing.T) {
+	for _, x := range headerRules {
+		b := wire(x.wire)
+		h, _, err := ParseHeader(b[:min(len(b), 5)])
+		if err == nil {
+			err = h.Validate(x.v)
+		}
+		if err == nil && h.Type == PINGREQ {
+			err = DecodePing(h)
+		}
+		if !errors.Is(err, x.code) {
+			t.Errorf("MQTT %s %s: error %v, want %v", x.v, x.name, err, x.code)
+		}
+	}
+	if err := DecodePing(Header{Type: PUBLISH}); !errors.Is(err, ProtocolError) {
+		t.Errorf("PUBLISH decoded as a ping: error %v, want %v", err, ProtocolError)
+	}
+}
+
 func TestPacketNamesAreTheStandards(t *testing.T) {
 	if got := SUBSCRIBE.String() + " " + AUTH.String() + " " + PacketType(16).String(); got != "SUBSCRIBE AUTH packet type 16" {
 		t.Error(got)

@@ -1,7 +1,5 @@
 package mqtt
 
-import "fmt"
-
 // property is an MQTT 5 property identifier, table 2-4.
 type property byte
 
@@ -76,9 +74,4 @@ var propertyTable = [...]struct {
 }
 
 // String returns the standard's name of the property.
-func (p property) String() string {
-	if int(p) < len(propertyTable) && propertyTable[p].name != "" {
-		return propertyTable[p].name
-	}
-	return fmt.Sprintf("property 0x%02X", byte(p))
-}
+func (p property) String() string { return propertyTable[p].name }

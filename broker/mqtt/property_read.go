@@ -79,9 +79,8 @@ func (r *reader) subscriptionID() uint32 {
 	return uint32(x)
 }
 
-// forwarded takes one of the properties a server forwards unchanged; ok is false
-// if p is none of them.
-func (r *reader) forwarded(p property, to *value.Properties) (ok bool) {
+// forwarded takes one of the properties a server forwards unchanged.
+func (r *reader) forwarded(p property, to *value.Properties) {
 	switch p {
 	case payloadFormat:
 		to.HasPayloadFormat = true
@@ -97,10 +96,7 @@ func (r *reader) forwarded(p property, to *value.Properties) (ok bool) {
 		to.CorrelationData = r.copied(correlationData.String())
 	case userProperty:
 		to.User = r.user(to.User)
-	default:
-		return false
 	}
-	return true
 }
 
 func (r *reader) checkResponseTopic(topic string) {
