@@ -67,7 +67,7 @@ func (l *lane) notice(name, kind, of string, payload []byte, timestamp int64) *v
 		Workspace: l.workspace, Name: name, Topic: name[len(name)-len(kind)-1-len(of):],
 		Timestamp: timestamp, Timed: true, Received: time.Now().UnixNano(), Quality: value.Good,
 		Payload: payload, Body: payload,
-		Properties: value.Properties{PayloadFormat: 1, HasPayloadFormat: true, ContentType: "application/json"},
+		Properties: value.Properties{PayloadFormat: 1, HasPayloadFormat: true, ContentType: "application/json", HasContentType: true},
 	}
 }
 

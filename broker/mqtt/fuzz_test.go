@@ -70,7 +70,7 @@ func FuzzShared(f *testing.F) {
 	f.Add(byte(4), byte(0), false, uint16(0), uint16(0), uint32(0), uint32(0), "a", "", "", "", []byte(nil), []byte(nil))
 	f.Fuzz(func(t *testing.T, level, qos byte, dup bool, id, alias uint16, expiry, subscription uint32, topic, contentType, response, user string, correlation, payload []byte) {
 		v := V31 + Version(level)%3
-		props := value.Properties{ContentType: contentType, ResponseTopic: response, CorrelationData: correlation, User: users("", user)}
+		props := value.Properties{HasContentType: true, ContentType: contentType, ResponseTopic: response, CorrelationData: correlation, User: users("", user)}
 		d := Delivery{QoS: qos % 3, Dup: dup, Retain: dup, PacketID: id, Alias: alias, Expiry: expiry, HasExpiry: expiry != 0, SubscriptionIDs: []uint32{subscription % (MaxRemaining + 1)}}
 		s := NewShared(v, topic, &props, payload)
 		got := s.Append(nil, &d)

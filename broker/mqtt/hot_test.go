@@ -18,7 +18,7 @@ func hotDelivery() *Delivery {
 }
 
 func hotShared(v Version) *Shared {
-	return NewShared(v, "mHv1.0/acme/line/1/temperature", &value.Properties{ContentType: "application/json"}, bytes.Repeat([]byte("x"), 256))
+	return NewShared(v, "mHv1.0/acme/line/1/temperature", &value.Properties{HasContentType: true, ContentType: "application/json"}, bytes.Repeat([]byte("x"), 256))
 }
 
 func hotPaths(v Version) map[string]func() {
@@ -127,7 +127,7 @@ func BenchmarkOtherPackets(b *testing.B) {
 
 func BenchmarkNewShared(b *testing.B) {
 	payload := bytes.Repeat([]byte("x"), 256)
-	for name, props := range map[string]*value.Properties{"no property": {}, "user properties": {ContentType: "application/json", User: users("a", "b", "c", "d")}} {
+	for name, props := range map[string]*value.Properties{"no property": {}, "user properties": {HasContentType: true, ContentType: "application/json", User: users("a", "b", "c", "d")}} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {

@@ -88,7 +88,7 @@ func (r *reader) forwarded(p property, to *value.Properties) {
 			to.PayloadFormat = 1
 		}
 	case contentType: // [MQTT-3.3.2-19]
-		to.ContentType = r.string(contentType.String())
+		to.ContentType, to.HasContentType = r.string(contentType.String()), true
 	case responseTopic: // [MQTT-3.3.2-13]
 		to.ResponseTopic = r.string(responseTopic.String())
 		r.checkResponseTopic(to.ResponseTopic)

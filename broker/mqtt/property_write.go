@@ -53,7 +53,7 @@ func appendForwarded(dst []byte, p *value.Properties) []byte {
 	if p.HasPayloadFormat {
 		dst = appendByteProperty(dst, payloadFormat, p.PayloadFormat)
 	}
-	if p.ContentType != "" {
+	if p.HasContentType {
 		dst = appendStringProperty(dst, contentType, p.ContentType)
 	}
 	if p.ResponseTopic != "" {
@@ -71,7 +71,7 @@ func forwardedSize(p *value.Properties) int {
 	if p.HasPayloadFormat {
 		n += 2
 	}
-	if p.ContentType != "" {
+	if p.HasContentType {
 		n += 3 + len(clip(p.ContentType))
 	}
 	if p.ResponseTopic != "" {

@@ -8,7 +8,7 @@ import (
 	"maestrohub.io/uns/broker/value"
 )
 
-var sharedProperties = value.Properties{PayloadFormat: 1, HasPayloadFormat: true, ContentType: "json", ResponseTopic: "r", CorrelationData: []byte{0}, User: users("k", "1", "k", "2")}
+var sharedProperties = value.Properties{PayloadFormat: 1, HasPayloadFormat: true, HasContentType: true, ContentType: "json", ResponseTopic: "r", CorrelationData: []byte{0}, User: users("k", "1", "k", "2")}
 
 func TestSharedGivesEachSubscriberItsOwnPacket(t *testing.T) {
 	payload := bytes.Repeat([]byte("x"), 150)

@@ -63,7 +63,7 @@ var connectVectors = []vector{
 			SessionExpiry: 0xFFFFFFFF, ReceiveMaximum: 20, MaximumPacketSize: 65536, TopicAliasMaximum: 10, RequestResponseInformation: true,
 			AuthMethod: "SCRAM", HasAuthMethod: true, AuthData: []byte("data"), User: users("k", "1", "k", "2"),
 			Will: &Will{QoS: 2, Retain: true, Topic: "will/t", Payload: []byte("bye"), Delay: 30, MessageExpiry: 3600, HasExpiry: true,
-				Properties: value.Properties{PayloadFormat: 1, HasPayloadFormat: true, ContentType: "text/plain", ResponseTopic: "reply",
+				Properties: value.Properties{PayloadFormat: 1, HasPayloadFormat: true, HasContentType: true, ContentType: "text/plain", ResponseTopic: "reply",
 					CorrelationData: []byte("id"), User: users("a", "", "a", "b")}},
 			Username: "user", HasUsername: true, Password: []byte("pass"), HasPassword: true}}},
 }
@@ -98,7 +98,7 @@ var publishVectors = []vector{
 		packet: &Publish{Dup: true, QoS: 2, Retain: true, Topic: []byte("a"), PacketID: 65535, Payload: []byte{}}},
 	{name: "PUBLISH 3.1.1 leaves out what it does not have", v: V311, wire: `30 ("a" 'x')`, encodeOnly: true,
 		packet: &Publish{Topic: []byte("a"), Payload: []byte("x"), PacketID: 9, TopicAlias: 3, HasAlias: true, MessageExpiry: 4, HasExpiry: true,
-			SubscriptionIDs: []uint32{1}, Properties: value.Properties{ContentType: "t"}}},
+			SubscriptionIDs: []uint32{1}, Properties: value.Properties{HasContentType: true, ContentType: "t"}}},
 	{name: "PUBLISH DUP is never sent at QoS 0", v: V5, wire: `31 ("a" ())`, encodeOnly: true, packet: &Publish{Dup: true, Retain: true, Topic: []byte("a")}},
 	{name: "PUBLISH 5 QoS 0", v: V5, wire: `30 ("a/b" () 'hi')`, packet: &Publish{Topic: []byte("a/b"), Payload: []byte("hi")}},
 	{name: "PUBLISH 5 QoS 1", v: V5, wire: `32 ("a/b" 000A () 'hi')`, packet: &Publish{QoS: 1, Topic: []byte("a/b"), PacketID: 10, Payload: []byte("hi")}},
@@ -111,7 +111,7 @@ var publishVectors = []vector{
 	{name: "PUBLISH 5 every property", v: V5, wire: `35 ("a" 0001
 			(02 0000003C 23 FFFF 0B 01 0B 8001 0B FFFFFF7F 01 01 03 "json" 08 "r/t" 09 "ÿ" 26 "k" "1" 26 "j" "" 26 "k" "1") 'hi')`,
 		packet: &Publish{QoS: 2, Retain: true, Topic: []byte("a"), PacketID: 1, Payload: []byte("hi"), MessageExpiry: 60, HasExpiry: true, TopicAlias: 65535, HasAlias: true,
-			SubscriptionIDs: []uint32{1, 128, 268435455}, Properties: value.Properties{PayloadFormat: 1, HasPayloadFormat: true, ContentType: "json",
+			SubscriptionIDs: []uint32{1, 128, 268435455}, Properties: value.Properties{PayloadFormat: 1, HasPayloadFormat: true, HasContentType: true, ContentType: "json",
 				ResponseTopic: "r/t", CorrelationData: []byte("ÿ"), User: users("k", "1", "j", "", "k", "1")}}},
 }
 

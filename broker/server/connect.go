@@ -60,7 +60,7 @@ func (c *connection) readConnect(p *mqtt.Connect) *refusal {
 		}
 		if err == nil && ok {
 			if err := p.Decode(h, body); err != nil {
-				return malformedConnect(err)
+				return malformedConnect(p, err)
 			}
 			c.version = p.Version
 			return nil
@@ -85,19 +85,22 @@ func (c *connection) readConnect(p *mqtt.Connect) *refusal {
 
 // malformedConnect answers a CONNECT that does not decode [MQTT-3.1.4-1]: with a
 // reason where the version that it names has one.
-func malformedConnect(err error) *refusal {
+func malformedConnect(p *mqtt.Connect, err error) *refusal {
 	var bad *mqtt.Error
 	if !errors.As(err, &bad) {
 		return &refusal{label: "malformed", detail: err.Error(), silent: true}
 	}
 	r := &refusal{code: bad.Code, label: "malformed", detail: bad.Error()}
+	// MQTT 3 has a return code for a version and for an identifier, and for nothing
+	// else that can be wrong with a CONNECT.
+	r.silent = p.Version < mqtt.V5
 	switch bad.Code {
 	case mqtt.ProtocolError:
 		r.label = "protocol_error"
 	case mqtt.UnsupportedProtocolVersion: // [MQTT-3.1.2-2]
-		r.label = "unsupported_protocol_version"
+		r.label, r.silent = "unsupported_protocol_version", false
 	case mqtt.ClientIdentifierNotValid: // [MQTT-3.1.3-8]
-		r.label = "client_id_invalid"
+		r.label, r.silent = "client_id_invalid", false
 	}
 	return r
 }
@@ -372,13 +375,7 @@ func (c *connection) refuse(p *mqtt.Connect, r *refusal) {
 	if r.silent {
 		return
 	}
-	v := p.Version
-	if v < mqtt.V31 || v > mqtt.V5 {
-		v = mqtt.V311 // one that does not know this version understands code 1
-		if r.code != mqtt.UnsupportedProtocolVersion {
-			return
-		}
-	}
+	v := p.Version // of an unsupported one: the version whose CONNACK the sender can read
 	if v < mqtt.V5 && !hasConnectReturn(r.code) {
 		return // [MQTT-3.2.2-6 of 3.1.1]
 	}

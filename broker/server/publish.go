@@ -2,7 +2,6 @@ package server
 
 import (
 	"bytes"
-	"slices"
 
 	"maestrohub.io/uns/broker/access"
 	"maestrohub.io/uns/broker/ingest"
@@ -34,13 +33,8 @@ func (c *connection) onPublish(h mqtt.Header, body []byte) error {
 	if err != nil || grants == nil {
 		return err
 	}
-	properties := p.Properties
-	properties.CorrelationData = bytes.Clone(properties.CorrelationData)
-	properties.User = slices.Clone(properties.User)
-	payload := make([]byte, len(p.Payload))
-	copy(payload, p.Payload)
 	c.server.ingest.Publish(ingest.Publish{
-		Name: name, QoS: p.QoS, Payload: payload, Properties: properties,
+		Name: name, QoS: p.QoS, Payload: bytes.Clone(p.Payload), Properties: p.Properties,
 		Expiry: p.MessageExpiry, HasExpiry: p.HasExpiry,
 		ClientID: c.session.ClientID, Grants: grants, Done: c, Slot: slot,
 	})
@@ -215,6 +209,9 @@ func (c *connection) onDisconnect(h mqtt.Header, body []byte) error {
 	var p mqtt.Disconnect
 	if err := p.Decode(c.version, h, body); err != nil {
 		return err
+	}
+	if !p.Code.FromClient(mqtt.DISCONNECT) {
+		return &mqtt.Error{Code: mqtt.ProtocolError, Statement: "MQTT-3.14.2-1", Detail: "reason code a client does not send: " + p.Code.String()}
 	}
 	e := ending{properly: p.Code == mqtt.NormalDisconnection}
 	if p.HasSessionExpiry {

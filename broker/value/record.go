@@ -22,6 +22,7 @@ const (
 	flagOpaque
 	flagCorrelation
 	flagRedirected
+	flagContentType
 )
 
 // AppendRecord appends the encoded value to dst and returns it. Everything a
@@ -49,6 +50,9 @@ func (v *Value) AppendRecord(dst []byte) []byte {
 	if v.Redirected {
 		flags |= flagRedirected
 	}
+	if v.Properties.HasContentType {
+		flags |= flagContentType
+	}
 	dst = append(dst, Format, flags, v.QoS, byte(v.Quality))
 	dst = binary.AppendVarint(dst, v.Timestamp)
 	dst = binary.AppendVarint(dst, v.Received)
@@ -61,7 +65,9 @@ func (v *Value) AppendRecord(dst []byte) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(v.Topic)))
 	dst = appendString(dst, v.Publisher)
 	dst = appendString(dst, v.ClientID)
-	dst = appendString(dst, v.Properties.ContentType)
+	if v.Properties.HasContentType {
+		dst = appendString(dst, v.Properties.ContentType)
+	}
 	dst = appendString(dst, v.Properties.ResponseTopic)
 	if v.Properties.CorrelationData != nil {
 		dst = appendBytes(dst, v.Properties.CorrelationData)
@@ -129,7 +135,9 @@ func DecodeRecord(record []byte) (*Value, error) {
 	}
 	v.Publisher = r.string("publisher")
 	v.ClientID = r.string("client id")
-	v.Properties.ContentType = r.string("content type")
+	if v.Properties.HasContentType = flags&flagContentType != 0; v.Properties.HasContentType {
+		v.Properties.ContentType = r.string("content type")
+	}
 	v.Properties.ResponseTopic = r.string("response topic")
 	if flags&flagCorrelation != 0 {
 		v.Properties.CorrelationData = r.bytes("correlation data")

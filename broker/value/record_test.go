@@ -14,7 +14,7 @@ func full() *Value {
 		Publisher: "press-7", ClientID: "press-7-a",
 		Timestamp: 1_790_000_000_123_456_789, Timed: true, Received: 1_790_000_000_200_000_000,
 		Quality: Good, Kind: JSON, Payload: payload, Body: payload[10:14],
-		Properties: Properties{PayloadFormat: 1, HasPayloadFormat: true, ContentType: "application/json",
+		Properties: Properties{PayloadFormat: 1, HasPayloadFormat: true, ContentType: "application/json", HasContentType: true,
 			ResponseTopic: "mHv1.0/acme/reply", CorrelationData: []byte{0, 1, 2},
 			User: []UserProperty{{"a", "1"}, {"a", "2"}, {"", ""}}},
 		QoS: 2, Retain: true, Expires: 1_790_000_060_000_000_000, Position: 77,
@@ -27,7 +27,7 @@ func TestRecordKeepsEveryField(t *testing.T) {
 		"every field": full(),
 		"no property": {Workspace: "w", Name: "mHv1.0/w/t", Topic: "t", RowID: 9, Payload: []byte("1"), Body: nil},
 		"opaque, empty correlation data": {Workspace: "w", Name: "mHv1.0/w/t", Topic: "t", Kind: Opaque,
-			Properties: Properties{CorrelationData: []byte{}, HasPayloadFormat: true}},
+			Properties: Properties{CorrelationData: []byte{}, HasPayloadFormat: true, HasContentType: true}},
 	}
 	for name, want := range cases {
 		t.Run(name, func(t *testing.T) {

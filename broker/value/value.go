@@ -63,8 +63,10 @@ type Properties struct {
 	// HasPayloadFormat [MQTT-3.3.2-4].
 	PayloadFormat    byte
 	HasPayloadFormat bool
-	// ContentType, empty if absent [MQTT-3.3.2-20].
-	ContentType string
+	// ContentType, valid if HasContentType: a present one may be empty
+	// [MQTT-3.3.2-20].
+	ContentType    string
+	HasContentType bool
 	// ResponseTopic, empty if absent [MQTT-3.3.2-15].
 	ResponseTopic string
 	// CorrelationData, nil if absent [MQTT-3.3.2-16].
