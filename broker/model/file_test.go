@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -196,4 +197,26 @@ func TestWithoutAPathTheModelIsEmpty(t *testing.T) {
 	}
 	f.Close()
 	f.Close()
+}
+
+func TestWithoutNotificationsTheFileIsReadAtIntervals(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "model.yaml")
+	write(t, path, text("one"))
+	synctest.Test(t, func(t *testing.T) {
+		f := &File{path: path, log: slog.New(slog.DiscardHandler), stop: make(chan struct{}), done: make(chan struct{})}
+		f.reload()
+		go f.run(nil, nil)
+		defer f.Close()
+		time.Sleep(recheck / 2) // virtual
+		write(t, path, text("two"))
+		synctest.Wait()
+		if inForce(f) != "one" {
+			t.Fatalf("in force before the interval is over: %q", inForce(f))
+		}
+		time.Sleep(recheck)
+		synctest.Wait()
+		if inForce(f) != "two" {
+			t.Errorf("in force after the interval: %q", inForce(f))
+		}
+	})
 }

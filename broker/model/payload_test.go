@@ -100,6 +100,7 @@ func TestPayloadsAreRefusedWithTheirReason(t *testing.T) {
 schemas:
   int: {type: integer, min: 0}
   max: {type: number, max: 10, unit: °C}
+  both: {type: number, min: -1e20, max: 10.5, unit: bar}
   text: {type: string}
   flag: {type: boolean}
   list: {type: array}
@@ -111,6 +112,7 @@ workspaces:
     bindings:
       - {topic: int, schema: int}
       - {topic: max, schema: max}
+      - {topic: both, schema: both}
       - {topic: text, schema: text, maxPayloadBytes: 10}
       - {topic: flag, schema: flag}
       - {topic: list, schema: list}
@@ -171,6 +173,9 @@ workspaces:
 		{"int", `1e400`, "schema: number 1e400 is beyond the range of a 64-bit float"},
 		{"max", `{"value":10.01}`, "range: value 10.01 °C is outside the schema's maximum of 10 °C"},
 		{"max", `{"value":1,"time":5}`, `schema: value is of type object, schema max wants number; an envelope has only "value", "timestamp" and "quality", this has "time" too`},
+		{"both", `11`, "range: value 11 bar is outside the schema's range of -1e+20 to 10.5 bar"},
+		{"both", "1" + strings.Repeat("0", 99), "range: value 1" + strings.Repeat("0", 63) + "... bar is outside the schema's range of -1e+20 to 10.5 bar"},
+		{"both", `"` + strings.Repeat("€", 30) + `"`, "schema: value is of type string, schema both wants number"},
 		{"text", `1`, "schema: value is of type number, schema text wants string"},
 		{"text", `"123456789"`, "size: payload has 11 bytes, this topic takes at most 10"},
 		{"flag", `0`, "schema: value is of type number, schema flag wants boolean"},
@@ -181,6 +186,7 @@ workspaces:
 		{"shape", `{"c":1,"\u0063":2}`, `schema: value does not fit schema shape: member "c" is there twice`},
 		{"shape", `{"c":{"d":[{"e":1,"e":2}]}}`, `schema: value does not fit schema shape: member "e" is there twice`},
 		{"shape", `{"c":1e1000000000}`, "schema: value does not fit schema shape: number 1e1000000000 is beyond the range of a 64-bit float"},
+		{"shape", `{"c":0,"\u0000":2}`, "schema: value does not fit schema shape: additional properties '\\x00' not allowed"},
 		{"raw", "\x00\x01\x02\x03", "size: payload has 4 bytes, this topic takes at most 3"},
 	}
 	for _, c := range cases {
@@ -197,6 +203,20 @@ workspaces:
 	} {
 		if _, v := w.Topic(topic).Read([]byte(payload)); v != nil {
 			t.Errorf("%s refuses %s: %v", topic, payload, v)
+		}
+	}
+}
+
+func TestNoPartOfAValueIsTaken(t *testing.T) {
+	whole := `{"a":[true,false,null,-1.5e+3,"\u00e9\n",{}],"b":{"c":[[]]}}`
+	for n := range whole {
+		if _, v := unbound.Read([]byte(whole[:n])); v == nil || v.Rule != RulePayload {
+			t.Errorf("the first %d bytes, %s, are taken: %v", n, whole[:n], v)
+		}
+	}
+	for _, payload := range []string{`{1:2}`, `tru`, `[nul]`, `[fals`, `-x`, `1.`, `1.e5`, `1e+`, `+1`, `.5`, `[,1]`, `{"a":1,,}`, `"\`, `"\u00`, `]`, `{"a":[}]`, `{]`, `[}`} {
+		if r, v := unbound.Read([]byte(payload)); v == nil {
+			t.Errorf("%s is taken as %s", payload, r.Body)
 		}
 	}
 }

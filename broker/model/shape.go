@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"golang.org/x/text/language"
@@ -70,7 +71,7 @@ func (s *shape) check(body []byte) string {
 	}
 	var invalid *jsonschema.ValidationError
 	if !errors.As(err, &invalid) {
-		return cut(err.Error(), 256)
+		return printable(cut(err.Error(), 256))
 	}
 	var parts []string
 	for i, d := range defects(invalid) {
@@ -84,7 +85,18 @@ func (s *shape) check(body []byte) string {
 		}
 		parts = append(parts, at+cut(d.detail, 128))
 	}
-	return strings.Join(parts, "; ")
+	return printable(strings.Join(parts, "; "))
+}
+
+// printable replaces control characters: names in a payload may have any, a
+// reason string must not have U+0000 [MQTT-1.5.4-2].
+func printable(s string) string {
+	return strings.Map(func(c rune) rune {
+		if unicode.IsControl(c) {
+			return unicode.ReplacementChar
+		}
+		return c
+	}, s)
 }
 
 // defects returns the causes of e that have no causes themselves, in the order

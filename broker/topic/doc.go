@@ -18,7 +18,8 @@
 //
 // A filter that begins with a wildcard does not match a name that begins with
 // "$". That holds for whole names only: for filters and topics below a workspace
-// there is MatchBelow, without it a topic such as "$x" would slip past "#".
+// there is MatchBelow, without it a topic such as "$x" would slip past "#". To
+// relate two such filters, put the same level before both.
 //
 // # The inbox grammar
 //
