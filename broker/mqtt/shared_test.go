@@ -84,7 +84,7 @@ func TestSharedNeverSendsWhatTheStandardForbids(t *testing.T) {
 
 func TestPropertyLengthsAtTheEdgesOfTheirEncoding(t *testing.T) {
 	for _, n := range []int{110, 118, 119, 120, 121, 122, 123, 130, 16370, 16375, 16376, 16377, 16378, 16379, 16380, 16390, 65535, 65536, 70000} {
-		props := value.Properties{ContentType: string(bytes.Repeat([]byte("c"), n))}
+		props := value.Properties{HasContentType: true, ContentType: string(bytes.Repeat([]byte("c"), n))}
 		d := Delivery{QoS: 1, PacketID: 1}
 		s := NewShared(V5, "t", &props, nil)
 		b := s.Append(nil, &d)
