@@ -33,10 +33,12 @@ func TestEveryRefusalAtAdmissionIsAnOutcome(t *testing.T) {
 		"too large":        {"mHv1.0/acme/_ingress/press/count/a", "10000000000000000", TooLarge, "16"},
 		"not even a topic": {"", "1", TopicInvalid, ""},
 	}
+	limited := signedIn(t, "press", "acme", "temp/#", "count/#", "+/b/c/d/#", "a/#")
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
 				r := newRig(t, func(o *Options) { o.MaxTopicLevels, o.MaxTopicBytes = 4, 64 })
+				r.grants = limited
 				d := &device{}
 				r.Publish(Publish{Name: c.name, Payload: []byte(c.payload), QoS: 1, Grants: r.grants, Done: d})
 				synctest.Wait()

@@ -19,7 +19,7 @@ type appended struct {
 const (
 	// logBatchBytes bounds the encoded records of one append.
 	logBatchBytes = 4 << 20
-	// retainedBatch bounds the topics of one retained put.
+	// retainedBatch bounds the values of one retained put.
 	retainedBatch = state.MaxAppend
 )
 
@@ -160,23 +160,14 @@ func (l *lane) openLog() error {
 	return nil
 }
 
-// putRetained puts the newest value of each topic of a batch into the retained
-// store, again and again until it is there or a newer one is. An older value of
-// the same topic needs no put of its own: once the newer is there, so would it
-// have been replaced.
+// putRetained puts a batch into the retained store, again and again until of each
+// topic the newest is there, or a newer one: the older of the batch need no put of
+// their own.
 func (l *lane) putRetained(batch []*entry) {
 	start := time.Now()
-	newest := make(map[string]int, len(batch))
-	values := make([]*value.Value, 0, len(batch))
-	for _, e := range batch {
-		n, known := newest[e.v.Name]
-		switch {
-		case !known:
-			newest[e.v.Name] = len(values)
-			values = append(values, e.v)
-		case e.v.Position == 0 || values[n].Position == 0 || e.v.Position >= values[n].Position:
-			values[n] = e.v
-		}
+	values := make([]*value.Value, len(batch))
+	for n, e := range batch {
+		values[n] = e.v
 	}
 	for failures := 0; l.i.ctx.Err() == nil; failures++ {
 		err := l.i.o.Retained.Put(l.i.ctx, values)

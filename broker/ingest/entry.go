@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"reflect"
 	"time"
 
 	"maestrohub.io/uns/broker/access"
@@ -120,9 +121,14 @@ func (e *entry) open() bool {
 }
 
 // copyValue makes the value a new one, because a write that was given up on may
-// still set the old one's Position.
+// set the old one's Position at any time: for the same reason that one field is
+// not even read.
 func (e *entry) copyValue() {
-	v := *e.v
-	v.Position = 0
-	e.v = &v
+	from, to := reflect.ValueOf(e.v).Elem(), &value.Value{}
+	for n := range from.NumField() {
+		if from.Type().Field(n).Name != "Position" {
+			reflect.ValueOf(to).Elem().Field(n).Set(from.Field(n))
+		}
+	}
+	e.v = to
 }

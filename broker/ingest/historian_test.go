@@ -45,17 +45,17 @@ func TestAnUnavailableHistorianIsRetriedInABudgetThenRefused(t *testing.T) {
 		r.historian.set(unavailable)
 		d := &device{}
 		r.publish(d, "a", "1", 1)
-		time.Sleep(29 * time.Second)
+		later(29 * time.Second)
 		r.expect(d, "")
-		time.Sleep(3 * time.Second)
+		later(3 * time.Second)
 		r.expect(d, "0:historian_unavailable")
 		if r.historian.calls < 20 || r.historian.calls > 60 {
 			t.Errorf("%d tries in 30 s, want some, backed off to one a second", r.historian.calls)
 		}
 		r.publish(d, "a", "2", 1)
-		time.Sleep(time.Second)
+		later(time.Second)
 		r.historian.set(nil)
-		time.Sleep(time.Second)
+		later(time.Second)
 		r.expect(d, "0:historian_unavailable 1:ok")
 		r.expectLive("2")
 	})
@@ -107,8 +107,7 @@ func TestAHungWriteIsGivenUpOnAndItsValuesWrittenAgain(t *testing.T) {
 		d := &device{}
 		start := time.Now()
 		r.publish(d, "a", "1", 1)
-		time.Sleep(10 * time.Second)
-		synctest.Wait()
+		later(10 * time.Second)
 		r.expect(d, "0:ok")
 		elapsed(t, start, 10*time.Second)
 		if hung[0] == r.audience.data()[0] {
@@ -144,7 +143,7 @@ func TestValuesAreQuarantinedAfterRepeatedHungWrites(t *testing.T) {
 			payloads[n] = fmt.Sprint(n)
 		}
 		r.gathered(d, payloads...)
-		time.Sleep(31 * time.Second)
+		later(31 * time.Second)
 		if got := d.outcomes[50].Refusal; got != HistorianQuarantined {
 			t.Errorf("outcome of the value whose writes hang: %s, want %s", got, HistorianQuarantined)
 		}
@@ -174,7 +173,7 @@ func TestHungWritesAreBounded(t *testing.T) {
 			synctest.Wait()
 			time.Sleep(time.Second)
 		}
-		time.Sleep(10 * time.Minute)
+		later(10 * time.Minute)
 		if r.historian.calls != hungInFlight {
 			t.Errorf("%d writes in flight, want %d", r.historian.calls, hungInFlight)
 		}

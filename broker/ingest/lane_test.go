@@ -38,7 +38,7 @@ func TestWhileABatchIsStoredTheNextGathers(t *testing.T) {
 				synctest.Wait()
 			}
 		}
-		time.Sleep(10 * time.Millisecond)
+		later(10 * time.Millisecond)
 		r.expect(d, "0:ok 1:ok 2:ok 3:ok 4:ok 5:ok 6:ok 7:ok")
 		if got := fmt.Sprint(r.historian.batches); got != "[[0] [1 2 3 4] [5 6 7]]" {
 			t.Errorf("batches %s, want the first alone, then at most 4", got)

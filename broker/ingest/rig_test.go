@@ -389,3 +389,9 @@ func elapsed(t testing.TB, start time.Time, want time.Duration) {
 		t.Errorf("took %s, want %s", got, want)
 	}
 }
+
+// later lets virtual time pass, and everything happen that happens by then.
+func later(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}

@@ -22,10 +22,9 @@ func TestAWantedValueIsAcknowledgedOnceItIsInTheLog(t *testing.T) {
 		synctest.Wait()
 		r.expect(d, "")
 		r.expectLive("1 2") // QoS 0 and 1 do not wait for the log
-		time.Sleep(time.Second)
-		synctest.Wait()
+		later(time.Second)
 		r.expect(d, "0:ok 1:ok")
-		time.Sleep(time.Second)
+		later(time.Second)
 		if got := r.log.bodies(); got != "1 2" {
 			t.Errorf("log has %q, want 1 2: the live copy of QoS 0 has QoS 1", got)
 		}
@@ -45,13 +44,11 @@ func TestLiveCopiesLeaveInLaneOrderAndQoS2OnlyFromTheLog(t *testing.T) {
 		r.publish(other, "unwanted", "4", 2)
 		synctest.Wait()
 		r.expectLive("1")
-		time.Sleep(time.Second)
-		synctest.Wait()
+		later(time.Second)
 		r.expectLive("1") // 2 is flying now
 		r.expect(d, "0:ok")
 		r.expect(other, "") // its live copy waits behind 2
-		time.Sleep(time.Second)
-		synctest.Wait()
+		later(time.Second)
 		r.expectLive("1 2 3 4")
 		r.expect(d, "0:ok 1:ok")
 		r.expect(other, "0:ok 1:ok")
@@ -72,7 +69,7 @@ func TestTheLogDoesNotHoldWhatItDoesNotWant(t *testing.T) {
 		r.expect(d, "")
 		r.expect(other, "0:ok")
 		r.expectLive("1 2 3")
-		time.Sleep(time.Minute)
+		later(time.Minute)
 	})
 }
 
@@ -88,7 +85,7 @@ func TestWantedIsDecidedAgainWhenTheOutcomeIsGiven(t *testing.T) {
 		synctest.Wait()
 		r.audience.want(everything)
 		r.publish(other, "late", "3", 1)
-		time.Sleep(3 * time.Second)
+		later(3 * time.Second)
 		r.expect(d, "0:ok 1:ok")
 		if got := r.log.bodies(); got != "1 2 3" {
 			t.Errorf("log has %q, want 1 2 3: what is wanted at its outcome, in lane order", got)
@@ -125,21 +122,20 @@ func TestALogThatDoesNotTakeAValueInTimeRefusesIt(t *testing.T) {
 		synctest.Wait()
 		r.publish(d, "a", "2", 2) // cannot have left: refused
 		r.publish(old, "b", "3", 1, ordered)
-		time.Sleep(9 * time.Second)
+		later(9 * time.Second)
 		r.publish(d, "a", "4", 1)            // falls with 2
 		r.publish(d, "c", "5", 1)            // another topic: stays
 		r.publish(old, "c", "6", 1, ordered) // its connection ends: falls with 3
 		r.publish(other, "a", "7", 1)
-		time.Sleep(time.Second)
-		synctest.Wait()
+		later(time.Second)
 		r.expect(d, "0:log_timeout 1:log_timeout 2:log_timeout")
 		r.expect(old, "0:log_timeout 1:log_timeout")
 		r.expect(other, "")
-		time.Sleep(5 * time.Second)
+		later(5 * time.Second)
 		if got := r.log.bodies(); got != "1" {
 			t.Errorf("log has %q, want 1, whose batch was out", got)
 		}
-		time.Sleep(time.Minute)
+		later(time.Minute)
 		r.expect(d, "0:log_timeout 1:log_timeout 2:log_timeout 3:log_timeout")
 		r.expect(other, "0:log_timeout")
 		if got := r.log.bodies(); got != "1 5 7" {
@@ -155,12 +151,12 @@ func TestQoS2InAnUnresolvedBatchIsNeitherAcknowledgedNorRefused(t *testing.T) {
 		r.log.behave = func(int) error { time.Sleep(14 * time.Second); return nil }
 		d := &device{}
 		r.publish(d, "a", "1", 2)
-		time.Sleep(11 * time.Second)
+		later(11 * time.Second)
 		r.expect(d, "")
 		if fmt.Sprint(d.unresolved) != "[0]" {
 			t.Errorf("unresolved %v, want [0] once", d.unresolved)
 		}
-		time.Sleep(time.Minute)
+		later(time.Minute)
 		r.expect(d, "0:ok")
 		r.expectLive("1")
 	})
@@ -179,7 +175,7 @@ func TestAnAppendIsRepeatedUntilItsOutcomeIsDefinite(t *testing.T) {
 		}
 		d := &device{}
 		r.publish(d, "a", "1", 1)
-		time.Sleep(5 * time.Second)
+		later(5 * time.Second)
 		r.expect(d, "0:ok")
 		if tries != 5 {
 			t.Errorf("%d tries, want 5", tries)
@@ -224,11 +220,9 @@ func TestARetainedValueIsAcknowledgedOnceTheStoreHasIt(t *testing.T) {
 		r.publish(d, "kept/a", "3", 1)
 		r.publish(d, "kept/b", "4", 1)
 		r.expect(d, "")
-		time.Sleep(time.Second)
-		synctest.Wait()
+		later(time.Second)
 		r.expect(d, "0:ok")
-		time.Sleep(time.Second)
-		synctest.Wait()
+		later(time.Second)
 		r.expect(d, "0:ok 1:ok 2:ok 3:ok")
 		if r.log.puts != 2 || string(r.log.kept["mHv1.0/acme/kept/a"].Body) != "3" {
 			t.Errorf("%d puts, last %s, want two with the newest of each topic", r.log.puts, r.log.kept["mHv1.0/acme/kept/a"].Body)
@@ -243,8 +237,7 @@ func TestARetainedStoreThatDoesNotTakeAValueInTimeRefusesIt(t *testing.T) {
 		d := &device{}
 		r.publish(d, "kept/a", "1", 1)
 		r.publish(d, "kept/a", "2", 2) // forwarded already: refused, it would come twice
-		time.Sleep(10 * time.Second)
-		synctest.Wait()
+		later(10 * time.Second)
 		r.expect(d, "0:retained_timeout")
 		if fmt.Sprint(d.unresolved) != "[1]" {
 			t.Errorf("unresolved %v, want [1]", d.unresolved)
@@ -252,7 +245,7 @@ func TestARetainedStoreThatDoesNotTakeAValueInTimeRefusesIt(t *testing.T) {
 		r.log.mu.Lock()
 		r.log.put = nil
 		r.log.mu.Unlock()
-		time.Sleep(time.Minute)
+		later(time.Minute)
 		r.expect(d, "0:retained_timeout 1:ok")
 	})
 }
@@ -270,7 +263,7 @@ func TestAnEmptyPayloadClearsWhatIsRetained(t *testing.T) {
 		synctest.Wait()
 		r.expectLive("1") // forwarded once it is durable, and nothing overtakes it
 		r.expect(d, "0:ok")
-		time.Sleep(3 * time.Second)
+		later(3 * time.Second)
 		r.expect(d, "0:ok 1:ok 2:ok")
 		if live := r.audience.data(); len(live) != 3 || len(live[1].Payload) != 0 || !live[1].Retain {
 			t.Errorf("live copies %q, want the empty message in the middle", bodies(live))
@@ -287,7 +280,7 @@ func TestAnEmptyPayloadClearsWhatIsRetained(t *testing.T) {
 
 		r.publish(d, "blob/x", "", 1)    // zero bytes are a value here
 		r.publish(d, "blob/kept", "", 1) // and here, and they clear
-		time.Sleep(3 * time.Second)
+		later(3 * time.Second)
 		if n := len(r.historian.rows); n != 4 {
 			t.Errorf("%d rows, want 4: opaque values of zero bytes are stored", n)
 		}
@@ -306,7 +299,7 @@ func TestQoS0IsDroppedAndReportedWhenTheLogDoesNotTakeIt(t *testing.T) {
 		r.publish(d, "a", "2", 0)
 		synctest.Wait()
 		r.expect(d, "0:ok 1:ok")
-		time.Sleep(11 * time.Second)
+		later(11 * time.Second)
 		close(release)
 		synctest.Wait()
 		r.expect(d, "0:ok 1:ok")
