@@ -5,9 +5,11 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"iter"
 	"os/exec"
 	"regexp"
 	"runtime"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -149,7 +151,7 @@ func (p *Process) Output() string { return p.output.String() }
 // WaitFor waits until the output matches and returns the submatches.
 func (p *Process) WaitFor(ctx context.Context, pattern *regexp.Regexp) ([]string, error) {
 	for {
-		text, changed := p.output.snapshot()
+		text, changed := p.output.since(0)
 		if m := pattern.FindStringSubmatch(text); m != nil {
 			return m, nil
 		}
@@ -166,34 +168,61 @@ func (p *Process) WaitFor(ctx context.Context, pattern *regexp.Regexp) ([]string
 	}
 }
 
-// output keeps what a program prints, the last outputLimit bytes of it.
+// Lines yields the lines of the output from its start, waiting for those to come,
+// until the program has ended. A last line without an end is yielded too.
+func (p *Process) Lines() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for at := 0; ; {
+			text, changed := p.output.since(at)
+			if line, _, whole := strings.Cut(text, "\n"); whole {
+				at += len(line) + 1
+				if !yield(line) {
+					return
+				}
+				continue
+			}
+			select {
+			case <-changed:
+			case <-p.exited:
+				if text, _ := p.output.since(at); strings.Contains(text, "\n") {
+					continue // printed between the two looks
+				} else if text != "" {
+					yield(text)
+				}
+				return
+			}
+		}
+	}
+}
+
+// output keeps what a program prints, up to outputLimit; a program that prints more
+// has run wild, and its first lines say why.
 type output struct {
 	mu      sync.Mutex
 	buf     []byte
 	changed chan struct{} // closed and replaced at each write
 }
 
-const outputLimit = 8 << 20
+const outputLimit = 64 << 20
 
 func (o *output) Write(b []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.buf = append(o.buf, b...)
-	if over := len(o.buf) - outputLimit; over > 0 {
-		o.buf = append(o.buf[:0], o.buf[over:]...)
-	}
+	o.buf = append(o.buf, b[:min(len(b), outputLimit-len(o.buf))]...)
 	close(o.changed)
 	o.changed = make(chan struct{})
 	return len(b), nil
 }
 
 func (o *output) String() string {
-	text, _ := o.snapshot()
+	text, _ := o.since(0)
 	return text
 }
 
-func (o *output) snapshot() (string, <-chan struct{}) {
+// since returns what was printed from an offset on, and a channel that is closed
+// when there is more.
+func (o *output) since(at int) (string, <-chan struct{}) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return string(o.buf), o.changed
+	return string(o.buf[at:]), o.changed
 }
