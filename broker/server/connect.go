@@ -10,7 +10,6 @@ import (
 	"maestrohub.io/uns/broker/access"
 	"maestrohub.io/uns/broker/mqtt"
 	"maestrohub.io/uns/broker/session"
-	"maestrohub.io/uns/broker/topic"
 )
 
 // refusal is why a CONNECT is refused.
@@ -185,21 +184,16 @@ func (c *connection) checkWill(w *mqtt.Will, grants *access.Grants) *refusal {
 	if w == nil {
 		return nil
 	}
-	s := c.server
-	if err := topic.ValidateName(w.Topic); err != nil {
-		return &refusal{code: mqtt.TopicNameInvalid, label: "will_invalid", detail: err.Error()}
+	o := c.server.ingest.Check(w.Topic, grants)
+	if o.Refusal == 0 {
+		return nil
 	}
-	if len(w.Topic) > s.limits.MaxTopicBytes || topic.Levels(w.Topic) > s.limits.MaxTopicLevels {
-		return &refusal{code: mqtt.TopicNameInvalid, label: "will_invalid", detail: "will topic longer or deeper than allowed"}
+	code, _ := reasonCode(o.Refusal)
+	label := "will_invalid"
+	if code == mqtt.NotAuthorized {
+		label = "will_not_authorized"
 	}
-	inbox, err := s.grammar.ParseInbox(w.Topic)
-	switch {
-	case err != nil:
-		return &refusal{code: mqtt.NotAuthorized, label: "will_not_authorized", detail: err.Error()}
-	case inbox.Workspace != grants.Workspace() || inbox.Client != grants.ClientID() || !grants.MayPublish(inbox.Topic):
-		return &refusal{code: mqtt.NotAuthorized, label: "will_not_authorized", detail: "the will's topic is not in the client's own inbox or not granted"}
-	}
-	return nil
+	return &refusal{code: code, label: label, detail: "will: " + o.Detail}
 }
 
 // takeUp claims the client identifier, ends the connection that holds it,

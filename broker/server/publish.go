@@ -36,7 +36,7 @@ func (c *connection) onPublish(h mqtt.Header, body []byte) error {
 	c.server.ingest.Publish(ingest.Publish{
 		Name: name, QoS: p.QoS, Payload: bytes.Clone(p.Payload), Properties: p.Properties,
 		Expiry: p.MessageExpiry, HasExpiry: p.HasExpiry,
-		ClientID: c.session.ClientID, Grants: grants, Done: c, Slot: slot,
+		ClientID: c.session.ClientID, Grants: grants, Ordered: c.version < mqtt.V5, Done: c, Slot: slot,
 	})
 	return nil
 }
@@ -118,6 +118,13 @@ func (c *connection) Flush() {
 	c.lock.Lock()
 	c.start()
 	c.lock.Unlock()
+}
+
+// Unresolved implements ingest.Unresolved: a QoS 2 publish can neither be
+// acknowledged nor refused in time. The connection is closed and the flow stays
+// open: if the value turns out stored, its identifier is remembered (acknowledge).
+func (c *connection) Unresolved(uint64) {
+	go c.close("refused_publish", mqtt.UnspecifiedError, "the session log has not answered in time")
 }
 
 // acknowledge sends the acknowledgments that are next in order. The lock is held.

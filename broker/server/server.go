@@ -23,6 +23,8 @@ import (
 // Ingest is the door every value goes through.
 type Ingest interface {
 	Publish(p ingest.Publish)
+	// Check says what Publish would say of a topic name alone.
+	Check(name string, g *access.Grants) ingest.Outcome
 }
 
 // Access signs clients in and tells when what it said no longer holds.
