@@ -1,0 +1,171 @@
+package access
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"net/netip"
+	"slices"
+	"time"
+)
+
+// credential is what a client signed in with, as far as Recheck needs it.
+type credential struct {
+	kind       kind
+	generation uint64    // of the client, not for external tokens
+	expires    time.Time // of a token
+	scopes     []string  // of an own token
+}
+
+type kind uint8
+
+const (
+	noCredential kind = iota
+	bySecret
+	byOwnToken
+	byExternalToken
+)
+
+// SignIn checks a user name and password. remote is the device's own address, or
+// invalid where it is not known. Errors: ErrRefused, ErrThrottled (a
+// *ThrottledError), ErrUnavailable.
+func (a *Access) SignIn(ctx context.Context, userName string, password []byte, remote netip.Addr) (*Grants, error) {
+	k, c, err := a.authenticate(ctx, userName, password, remote, true)
+	if err != nil {
+		return nil, err
+	}
+	return a.grants(k, c), nil
+}
+
+// Token issues an access token for a client's id and secret. scope is a list
+// separated by spaces; empty means all the client has. Errors as of SignIn, and
+// ErrScope.
+func (a *Access) Token(ctx context.Context, clientID, secret, scope string, remote netip.Addr) (Token, error) {
+	k, _, err := a.authenticate(ctx, clientID, []byte(secret), remote, false)
+	if err != nil {
+		return Token{}, err
+	}
+	return a.issue(&k.client, scope)
+}
+
+// authenticate is a sign-in with the throttle around it.
+func (a *Access) authenticate(ctx context.Context, userName string, password []byte, remote netip.Addr, tokens bool) (*known, credential, error) {
+	name := nameDigest(userName)
+	if wait := a.throttle.wait(name, remote); wait > 0 {
+		return nil, credential{}, &ThrottledError{RetryAfter: wait}
+	}
+	var k *known
+	var c credential
+	var err error
+	if tokens && looksLikeToken(password) {
+		k, c, err = a.byToken(ctx, userName, string(password))
+	} else {
+		k, c, err = a.bySecret(ctx, userName, string(password))
+	}
+	switch {
+	case err == nil:
+		a.throttle.succeeded(name, remote)
+	case errors.Is(err, ErrRefused):
+		a.throttle.failed(name, remote)
+	}
+	return k, c, err
+}
+
+// nameDigest stands for a user name, of whatever length, in the throttle.
+func nameDigest(userName string) (d [16]byte) {
+	sum := sha256.Sum256([]byte(userName))
+	copy(d[:], sum[:])
+	return d
+}
+
+// bySecret checks a secret. A client there is not, and a disabled one, cost the
+// same work as any other.
+func (a *Access) bySecret(ctx context.Context, id, secret string) (*known, credential, error) {
+	k, err := a.load(ctx, id)
+	if err != nil {
+		return nil, credential{}, err
+	}
+	if k == nil {
+		if err := a.verifier.decoy(ctx, id, secret, a.slowShare()); err != nil {
+			return nil, credential{}, err
+		}
+		return nil, credential{}, ErrRefused
+	}
+	ok, err := a.verifier.verify(ctx, k.client.SecretHash, secret)
+	if err != nil {
+		return nil, credential{}, err
+	}
+	if !ok || k.client.Disabled {
+		return nil, credential{}, ErrRefused
+	}
+	return k, credential{kind: bySecret, generation: k.client.Generation}, nil
+}
+
+// byToken checks an access token.
+func (a *Access) byToken(ctx context.Context, userName, token string) (*known, credential, error) {
+	who, err := a.readToken(ctx, token)
+	if err != nil {
+		return nil, credential{}, err
+	}
+	if userName != "" && userName != who.client {
+		return nil, credential{}, ErrRefused
+	}
+	k, err := a.load(ctx, who.client)
+	if err != nil {
+		return nil, credential{}, err
+	}
+	c := credential{kind: byExternalToken, expires: who.expires}
+	if who.own {
+		c = credential{kind: byOwnToken, expires: who.expires, generation: who.generation, scopes: who.scopes}
+	}
+	if k == nil || !c.holds(&k.client) {
+		return nil, credential{}, ErrRefused
+	}
+	return k, c, nil
+}
+
+// holds says whether a credential that was verified once is still good.
+func (c *credential) holds(client *Client) bool {
+	if client.Disabled {
+		return false
+	}
+	if c.kind != byExternalToken && c.generation != client.Generation {
+		return false
+	}
+	return c.kind == bySecret || time.Now().Before(c.expires)
+}
+
+func (a *Access) grants(k *known, c credential) *Grants {
+	g := &Grants{rights: k.rights, credential: c, deadline: time.Now().Add(a.options.Revocation), scopes: k.rights.scopes}
+	if c.kind != bySecret && c.expires.Before(g.deadline) {
+		g.deadline = c.expires
+	}
+	if c.kind == byOwnToken {
+		g.scopes = nil
+		for _, s := range c.scopes {
+			if slices.Contains(k.rights.scopes, s) {
+				g.scopes = append(g.scopes, s)
+			}
+		}
+	}
+	return g
+}
+
+// Recheck renews grants ahead of their deadline, or after OnChange named their
+// client; the new ones have the client's present permissions. ErrRefused: they
+// hold no longer. ErrUnavailable: nobody can say now; they hold until their
+// deadline. Grants without a credential are returned as they are.
+func (a *Access) Recheck(ctx context.Context, g *Grants) (*Grants, error) {
+	if g.credential.kind == noCredential {
+		return g, nil
+	}
+	k, err := a.load(ctx, g.ClientID())
+	if err != nil {
+		return nil, err
+	}
+	// A session is bound to its workspace: one moved elsewhere signs in anew.
+	if k == nil || !g.credential.holds(&k.client) || k.client.Workspace != g.Workspace() {
+		return nil, ErrRefused
+	}
+	return a.grants(k, g.credential), nil
+}
