@@ -63,7 +63,8 @@ func (i *Ingest) admit(p *Publish) (*lane, *entry, Outcome) {
 	e := &entry{done: p.Done, slot: p.Slot, qos: p.QoS, ordered: p.Ordered}
 	e.v = &e.own
 	*e.v = value.Value{
-		Workspace: in.Workspace, Publisher: p.Grants.ClientID(), ClientID: p.ClientID,
+		// Nothing here aliases p.Name.
+		Workspace: p.Grants.Workspace(), Publisher: p.Grants.ClientID(), ClientID: p.ClientID,
 		Timestamp: p.Timestamp, RowID: p.RowID, Received: now,
 		Payload: p.Payload, Body: p.Payload, Properties: p.Properties,
 		QoS: max(p.QoS, i.o.LiveQoS),
@@ -111,7 +112,7 @@ func (i *Ingest) admit(p *Publish) (*lane, *entry, Outcome) {
 	for _, u := range v.Properties.User {
 		e.size += len(u.Key) + len(u.Value) + 32
 	}
-	l := i.lane(in.Workspace)
+	l := i.lane(v.Workspace)
 	if l == nil {
 		return nil, nil, Outcome{Refusal: Shed, Detail: "this replica is stopping"}
 	}

@@ -58,8 +58,9 @@
 // # Alerts and errors
 //
 // Both are values that only live live: Position 0, in no log, never retained,
-// without outcome and without errors of their own. A subscriber gets them while
-// it is connected.
+// without outcome and without errors of their own. A subscriber, of a persistent
+// session too, gets them while it is connected; topic.Reserved(v.Topic) tells them
+// from everything else that Live delivers.
 //
 // <version>/<workspace>/_alerts/<topic>, QoS 1, follows the live copy of a stored
 // value that takes its topic into another level: "warn", "critical" or back to

@@ -103,9 +103,6 @@ func (l *lane) appendLog(batch []*entry) *appended {
 		from = to
 	}
 	l.appendRecords(batch, records, a)
-	if cap(l.records) > 1<<20 {
-		l.records = nil
-	}
 	l.i.metrics.SessionLogAppendSeconds.Observe(time.Since(start).Seconds())
 	return a
 }

@@ -9,9 +9,10 @@ import (
 )
 
 // Publish is one value on its way in: a PUBLISH to an inbox, a Last Will or a
-// REST write. The payload and all slices are ingest's from the call on.
+// REST write. The payload, its properties and all their slices are ingest's from
+// the call on.
 type Publish struct {
-	// Name is the topic as published: an inbox name.
+	// Name is the topic as published: an inbox name. It is not kept after the call.
 	Name string
 	// QoS is the device's own, 0 to 2.
 	QoS        byte

@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"cmp"
 	"context"
 	"time"
 )
@@ -19,9 +20,9 @@ import (
 // meanwhile: then the caller owns nothing any more.
 func (l *lane) write(j *job) (err error, mine bool) {
 	l.mu.Lock()
-	if l.hung >= hungInFlight {
+	if err := l.i.ctx.Err(); err != nil || l.hung >= hungInFlight {
 		l.mu.Unlock()
-		return errAllHung, true
+		return cmp.Or(err, errAllHung), true
 	}
 	l.writeID++
 	id := l.writeID

@@ -65,6 +65,7 @@ func (i *Ingest) PublishBatch(batch []Publish) {
 		run      []*entry // admitted, of one lane, not yet handed over
 		from     int      // index in batch of run[0]
 		done     flushes
+		full     Outcome // the refusal for want of room, which those behind it share
 	)
 	hand := func() {
 		if len(run) == 0 {
@@ -75,6 +76,7 @@ func (i *Ingest) PublishBatch(batch []Publish) {
 				p := &batch[from+n]
 				i.refused(p, outcome)
 				done.complete(p.Done, p.Slot, outcome)
+				full = outcome
 			}
 		}
 		run = run[:0]
@@ -82,8 +84,11 @@ func (i *Ingest) PublishBatch(batch []Publish) {
 	for n := range batch {
 		p := &batch[n]
 		l, e, refused := i.admit(p)
-		if refused.Refusal != 0 {
+		if refused.Refusal != 0 || full.Refusal != 0 {
 			hand()
+			if refused.Refusal == 0 {
+				refused = full
+			}
 			i.refused(p, refused)
 			done.complete(p.Done, p.Slot, refused)
 			continue
@@ -155,7 +160,10 @@ func (i *Ingest) Stop(ctx context.Context) error {
 		}
 		i.cancel()
 		left += l.abandon()
-		<-l.drained
+		select {
+		case <-l.drained:
+		case <-time.After(time.Second): // a store, Live or a Completion does not come back
+		}
 	}
 	i.cancel()
 	if left > 0 {

@@ -42,8 +42,8 @@ type lane struct {
 	used    int // bytes of room taken
 	count   int // entries between accept and leaving step 4
 	waiters []*waiter
-	// ended holds the Ordered connections that a refusal is ending, by when.
-	ended   map[Completion]time.Duration
+	// ended holds the Ordered connections that a refusal is ending.
+	ended   map[Completion]ended
 	closed  bool
 	drained chan struct{} // closed once closed and nothing is left
 
@@ -122,11 +122,11 @@ func (l *lane) acceptAll(run []*entry, wait time.Duration) []Outcome {
 	now := l.i.now()
 	var outcomes []Outcome
 	var start bool
+	var o Outcome
 	l.mu.Lock()
 	for n, e := range run {
 		e.admitted = now
-		var o Outcome
-		if !l.fits(e.size) {
+		if o.Refusal == 0 && !l.fits(e.size) {
 			if start {
 				start = false
 				go l.store(nil)
@@ -135,7 +135,7 @@ func (l *lane) acceptAll(run []*entry, wait time.Duration) []Outcome {
 				l.mu.Lock()
 			}
 		}
-		if o.Refusal == 0 {
+		if o.Refusal == 0 { // else nothing behind it may overtake it
 			var first bool
 			first, o = l.push(e)
 			start = start || first
@@ -162,9 +162,9 @@ func (l *lane) push(e *entry) (start bool, _ Outcome) {
 		return false, Outcome{Refusal: Shed, Detail: "this replica is stopping"}
 	}
 	if len(l.ended) > 0 {
-		if _, ended := l.ended[e.done]; ended {
+		if ended, ok := l.ended[e.done]; ok {
 			l.release(e.size)
-			return false, Outcome{Refusal: LogTimeout, Detail: "an earlier publish of this connection was refused"}
+			return false, Outcome{Refusal: ended.by, Detail: "an earlier publish of this connection was refused, which ends the connection"}
 		}
 	}
 	e.seq = l.seq
@@ -176,17 +176,28 @@ func (l *lane) push(e *entry) (start bool, _ Outcome) {
 	return start, Outcome{}
 }
 
+// ended is when and why an Ordered connection was ended.
+type ended struct {
+	at time.Duration
+	by Refusal
+}
+
 // endConnection refuses whatever an Ordered connection still publishes. l.mu is held.
-func (l *lane) endConnection(c Completion, now time.Duration) {
-	for old, at := range l.ended {
-		if now-at > time.Minute {
-			delete(l.ended, old)
+func (l *lane) endConnection(c Completion, by Refusal) {
+	l.forgetEnded()
+	if l.ended == nil {
+		l.ended = make(map[Completion]ended)
+	}
+	l.ended[c] = ended{l.i.now(), by}
+}
+
+// forgetEnded forgets connections that have had time to close. l.mu is held.
+func (l *lane) forgetEnded() {
+	for c, e := range l.ended {
+		if l.i.now()-e.at > time.Minute {
+			delete(l.ended, c)
 		}
 	}
-	if l.ended == nil {
-		l.ended = make(map[Completion]time.Duration)
-	}
-	l.ended[c] = now
 }
 
 // post adds to the events and starts settling if nobody does.

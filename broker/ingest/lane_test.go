@@ -103,7 +103,7 @@ func TestNothingOfAnEndedConnectionIsTakenAfterARefusal(t *testing.T) {
 		close(release)
 		synctest.Wait()
 		r.publish(d, "c", "3", 1, ordered)
-		r.expect(d, "1:no_room 0:ok 2:log_timeout")
+		r.expect(d, "1:no_room 0:ok 2:no_room")
 	})
 }
 

@@ -139,7 +139,7 @@ func (s *step4) cut(e *entry) {
 	to := l.seq
 	if e.ordered {
 		key.topic = ""
-		l.endConnection(e.done, l.i.now())
+		l.endConnection(e.done, e.refusal)
 	}
 	l.mu.Unlock()
 	c, known := s.cuts.of[key]

@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"strings"
 	"sync"
 	"time"
 )
@@ -42,7 +43,8 @@ type rejects struct {
 }
 
 func (r *rejects) add(reject Reject) {
-	reject.Topic, reject.Detail = shorten(reject.Topic, 1024), shorten(reject.Detail, 512)
+	// Publish does not own the name it was given.
+	reject.Topic, reject.Detail = strings.Clone(shorten(reject.Topic, 1024)), shorten(reject.Detail, 512)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.last++

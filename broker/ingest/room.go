@@ -48,8 +48,8 @@ func (l *lane) waitForRoom(e *entry, wait time.Duration) Outcome {
 			break
 		}
 		o = Outcome{Refusal: NoRoom, Detail: fmt.Sprintf("the workspace's %d bytes of room for values on their way stayed used up", l.i.o.Room)}
-		if e.ordered {
-			l.endConnection(e.done, l.i.now())
+		if e.ordered && e.qos > 0 {
+			l.endConnection(e.done, NoRoom)
 		}
 		l.grant() // those behind may be smaller
 	}

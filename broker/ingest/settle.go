@@ -1,8 +1,6 @@
 package ingest
 
 import (
-	"time"
-
 	"maestrohub.io/uns/broker/value"
 )
 
@@ -63,9 +61,7 @@ func (l *lane) settle() {
 		l.mu.Lock()
 		if !l.events.any() {
 			l.settling = false
-			if cap(l.events.stored) > keptCapacity {
-				l.events.stored = nil
-			}
+			l.trim()
 			l.rest()
 			l.mu.Unlock()
 			return
@@ -90,6 +86,24 @@ func (l *lane) settle() {
 		}
 	}
 }
+
+// trim gives back what an idle lane need not keep: large buffers, and the
+// connections that refusals remembered. l.mu is held, by the settling role.
+func (l *lane) trim() {
+	if cap(l.events.stored) > keptCapacity {
+		l.events.stored = nil
+	}
+	if len(l.step4.logBatch) == 0 && cap(l.records) > keptRecords {
+		l.records, l.ends = nil, nil
+	}
+	if l.count == 0 {
+		clear(l.step4.cuts.of)
+	}
+	l.forgetEnded()
+}
+
+// keptRecords is the largest buffer for encoded records that an idle lane keeps.
+const keptRecords = 64 << 10
 
 // perform does the stores' work in this goroutine, which gives the settling role
 // up meanwhile. It reports whether it has it back, with the result among the events.
@@ -196,147 +210,4 @@ func (s *step4) advance(ev *events) work {
 	w := s.nextWork()
 	s.timer.arm(s, now)
 	return w
-}
-
-// match decides what the session log and the retained store are to have of the
-// entries from an index on. Those seen before are matched again.
-func (s *step4) match(from int) {
-	late := false
-	for n := from; n < len(s.pending); n++ {
-		e := s.pending[n]
-		if e.refusal != 0 || e.log != unneeded || e.out {
-			continue
-		}
-		first := !e.matched
-		e.matched = true
-		if s.lane.i.o.Wanted.Wanted(e.v) {
-			e.log = waiting
-			late = late || !first
-			s.logNext = append(s.logNext, e)
-		}
-		if first {
-			if e.v.Retain {
-				e.retained = waiting
-				s.retNext = append(s.retNext, e)
-			}
-			s.unsent = append(s.unsent, e)
-		}
-	}
-	if late {
-		sortBySeq(s.logNext)
-	}
-}
-
-// forward sends the live copies that may leave, with the alerts they raise, and
-// the errors.
-func (s *step4) forward(notices []*value.Value) {
-	n, copies := 0, 0
-	for ; n < len(s.unsent); n++ {
-		e := s.unsent[n]
-		if e.refusal != 0 {
-			continue // its device is told that it was not taken
-		}
-		if e.v.QoS == 2 && (e.log == waiting || e.log == flying) || e.clear && e.retained != landed {
-			break
-		}
-		e.alive = true
-		copies++
-		s.batch = append(s.batch, e.v)
-		if e.watched {
-			if a := s.alert(e); a != nil {
-				s.batch = append(s.batch, a)
-			}
-		}
-	}
-	s.unsent = dropFront(s.unsent, n)
-	s.batch = append(s.batch, notices...)
-	if len(s.batch) == 0 {
-		return
-	}
-	s.lane.i.o.Live.Deliver(s.batch)
-	s.delivered = true
-	s.lane.i.metrics.LiveMirrored.Add(float64(copies))
-	clear(s.batch)
-	s.batch = s.batch[:0]
-	if cap(s.batch) > keptCapacity {
-		s.batch = nil
-	}
-}
-
-// finish gives the outcomes that can be given, to the entries from an index on,
-// and drops from pending what has nothing left to wait for. It returns false if
-// the index moved, so that an entry can no longer be said to be unwanted.
-func (s *step4) finish(from int, now time.Duration) (done bool) {
-	if from == 0 {
-		clear(s.held)
-	}
-	done = true
-	kept := from
-	stored := 0
-	for _, e := range s.pending[from:] {
-		if !e.out {
-			switch {
-			case !e.decided(), len(s.held) > 0 && s.held[e.done] > 0:
-				s.hold(e)
-			case e.refusal == 0 && e.qos > 0 && e.log == unneeded && (!done || s.lane.i.o.Wanted.Generation() != s.generation):
-				done = false
-				s.hold(e)
-			default:
-				s.outcome(e, now)
-				if e.refusal == 0 {
-					stored++
-				}
-			}
-		}
-		if e.out && !e.open() && (e.alive || e.refusal != 0) {
-			s.left++
-			s.freed += e.size
-			e.done = nil // the value may live long, its connection need not
-			continue
-		}
-		s.pending[kept] = e
-		kept++
-	}
-	clear(s.pending[kept:])
-	s.pending = s.pending[:kept]
-	if kept == 0 && cap(s.pending) > keptCapacity {
-		s.pending = nil
-	}
-	s.lane.i.metrics.ValuesAccepted.Add(float64(stored))
-	return done
-}
-
-// decided reports whether the outcome of an entry is known: refused, or nothing
-// of it is owed. QoS 0 waits for none of step 4.
-func (e *entry) decided() bool {
-	return e.refusal != 0 || e.qos == 0 || e.alive && !e.open()
-}
-
-func (s *step4) hold(e *entry) {
-	if s.held == nil {
-		s.held = make(map[Completion]int)
-	}
-	s.held[e.done]++
-}
-
-// outcome gives an entry its outcome, once.
-func (s *step4) outcome(e *entry, now time.Duration) {
-	l := s.lane
-	o := Outcome{Refusal: e.refusal, Detail: e.detail}
-	if e.refusal != 0 {
-		l.reportEntry(e)
-	} else if s.audience != nil && e.log == unneeded {
-		o.NoSubscribers = !s.audience.Audience(e.v)
-	}
-	e.out = true
-	l.i.metrics.OutcomeSeconds.Observe((now - e.admitted).Seconds())
-	s.flushes.complete(e.done, e.slot, o)
-}
-
-// reportEntry reports a refusal in the lane.
-func (l *lane) reportEntry(e *entry) {
-	l.report(e.v.Publisher, rejection{
-		topic: l.i.o.Grammar.Inbox(l.workspace, e.v.Publisher, e.v.Topic), clientID: e.v.ClientID, qos: e.qos,
-		Outcome: Outcome{Refusal: e.refusal, Detail: e.detail},
-	})
 }

@@ -105,6 +105,9 @@ func (l *lane) handOn(j *job) *job {
 	more := next != nil || l.gather.len() > 0
 	if !more {
 		l.storing = false
+		if cap(j.batch) > keptCapacity {
+			l.job0 = nil
+		}
 	}
 	l.mu.Unlock()
 	switch {

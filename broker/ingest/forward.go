@@ -1,0 +1,70 @@
+package ingest
+
+import "maestrohub.io/uns/broker/value"
+
+// match decides what the session log and the retained store are to have of the
+// entries from an index on. Those seen before are matched again.
+func (s *step4) match(from int) {
+	late := false
+	for n := from; n < len(s.pending); n++ {
+		e := s.pending[n]
+		if e.refusal != 0 || e.log != unneeded || e.out {
+			continue
+		}
+		first := !e.matched
+		e.matched = true
+		if s.lane.i.o.Wanted.Wanted(e.v) {
+			e.log = waiting
+			late = late || !first
+			s.logNext = append(s.logNext, e)
+		}
+		if first {
+			if e.v.Retain {
+				e.retained = waiting
+				s.retNext = append(s.retNext, e)
+			}
+			s.unsent = append(s.unsent, e)
+		}
+	}
+	if late {
+		sortBySeq(s.logNext)
+	}
+}
+
+// forward sends the live copies that may leave, with the alerts they raise, and
+// the errors.
+func (s *step4) forward(notices []*value.Value) {
+	n, copies, dropped := 0, 0, 0
+	for ; n < len(s.unsent); n++ {
+		e := s.unsent[n]
+		if e.refusal != 0 {
+			dropped++ // its device is told that it was not taken
+			continue
+		}
+		if e.v.QoS == 2 && (e.log == waiting || e.log == flying) || e.clear && e.retained != landed {
+			break
+		}
+		e.alive = true
+		copies++
+		s.batch = append(s.batch, e.v)
+		if e.watched {
+			if a := s.alert(e); a != nil {
+				s.batch = append(s.batch, a)
+			}
+		}
+	}
+	s.unsent = dropFront(s.unsent, n)
+	s.lane.i.metrics.LiveMirrorDropped.Add(float64(dropped))
+	s.batch = append(s.batch, notices...)
+	if len(s.batch) == 0 {
+		return
+	}
+	s.lane.i.o.Live.Deliver(s.batch)
+	s.delivered = true
+	s.lane.i.metrics.LiveMirrored.Add(float64(copies))
+	clear(s.batch)
+	s.batch = s.batch[:0]
+	if cap(s.batch) > keptCapacity {
+		s.batch = nil
+	}
+}
