@@ -47,7 +47,7 @@ fuzz: ## Run every fuzz target for FUZZTIME (20s) each
 
 .PHONY: soak
 soak: ## Load one broker for SOAKTIME (10m), killing it now and then, and check that nothing is lost
-	CRASH_SOAK=$(SOAKTIME) go test -count 1 -timeout 0 -v -run Soak ./tests/crash
+	go test -count 1 -timeout 0 -v ./tests/crash -for $(SOAKTIME)
 
 .PHONY: image
 image: ## Write dist/broker-oci.tar, an OCI archive for linux/amd64 and linux/arm64, without Docker

@@ -161,6 +161,18 @@ func (b *Broker) CAFile() string { return filepath.Join(b.Dir, "tls", "ca.crt") 
 
 // Start starts the broker and waits until it is ready to serve.
 func (b *Broker) Start(ctx context.Context) error {
+	if err := b.Launch(); err != nil {
+		return err
+	}
+	if err := b.Ready(ctx); err != nil {
+		b.process.Kill()
+		return err
+	}
+	return nil
+}
+
+// Launch starts the broker and does not wait for anything.
+func (b *Broker) Launch() error {
 	if b.process != nil {
 		b.printed.WriteString(b.process.Output())
 	}
@@ -172,10 +184,6 @@ func (b *Broker) Start(ctx context.Context) error {
 		return err
 	}
 	b.process = p
-	if err := b.Ready(ctx); err != nil {
-		p.Kill()
-		return err
-	}
 	return nil
 }
 
