@@ -145,6 +145,14 @@ func (p *Process) Send(text string) error {
 	return nil
 }
 
+// EndInput closes the standard input of an interactive program.
+func (p *Process) EndInput() error {
+	if err := p.input.Close(); err != nil {
+		return fmt.Errorf("end the input of %s: %w", p.name, err)
+	}
+	return nil
+}
+
 // Output returns what the program has printed so far, both streams as they came.
 func (p *Process) Output() string { return p.output.String() }
 

@@ -39,6 +39,31 @@ func TestWaitForSaysWhatAnEndedProgramPrinted(t *testing.T) {
 	}
 }
 
+func TestLinesComeInOrderAndEndWithTheProgram(t *testing.T) {
+	p, err := Start(Spec{Name: "script", Path: "/bin/sh", Args: []string{"-c", `while read -r line; do echo "got $line"; done; printf last`}, Interactive: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Kill)
+	if err := p.Send("one\n"); err != nil {
+		t.Fatal(err)
+	}
+	var lines []string
+	for line := range p.Lines() {
+		if lines = append(lines, line); len(lines) == 1 {
+			if err := p.Send("two\n"); err != nil {
+				t.Fatal(err)
+			}
+			if err := p.EndInput(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if got := strings.Join(lines, ","); got != "got one,got two,last" {
+		t.Errorf("lines %q", got)
+	}
+}
+
 func TestKillReachesChildren(t *testing.T) {
 	p := start(t, "sleep 300 & echo child=$!; wait")
 	m, err := p.WaitFor(t.Context(), regexp.MustCompile(`child=(\d+)`))
