@@ -128,11 +128,16 @@ func (p *seedParser) mapping(n *yaml.Node, path, allowed string, each func(key s
 const entryKeys = "id, secret, secretHash, workspace, publish, subscribe, scopes"
 
 func (p *seedParser) entry(n *yaml.Node, path string) (d declared) {
-	before := len(p.errs)
 	c := &d.client
-	nodes := map[string]*yaml.Node{}
+	nodes := map[string]*yaml.Node{} // of the keys given
+	bad := map[string]bool{}         // of them, those that are of the wrong kind
+	if resolve(n).Kind != yaml.MappingNode {
+		p.mapping(n, path, entryKeys, nil)
+		return d
+	}
 	p.mapping(n, path, entryKeys, func(key string, value *yaml.Node) {
 		nodes[key] = value
+		before := len(p.errs)
 		at := path + "." + key
 		switch key {
 		case "id":
@@ -150,45 +155,59 @@ func (p *seedParser) entry(n *yaml.Node, path string) (d declared) {
 		case "scopes":
 			c.Scopes = p.texts(value, at)
 		}
+		bad[key] = len(p.errs) > before
 	})
-	if len(p.errs) > before {
-		return d
-	}
 	c.complete()
-	p.names(n, path, c, nodes)
-	p.secret(n, path, &d, nodes)
-	for key, list := range map[string][]string{"publish": c.Publish, "subscribe": c.Subscribe, "scopes": c.Scopes} {
-		if len(list) > maxFilters {
-			p.fail(nodes[key], path+"."+key, "has %d entries: allowed are %d", len(list), maxFilters)
+	if !bad["id"] {
+		p.id(n, path, c.ID, nodes["id"])
+	}
+	if !bad["workspace"] {
+		p.name(n, path+".workspace", c.Workspace, nodes["workspace"])
+	}
+	if !bad["secret"] && !bad["secretHash"] {
+		p.secret(n, path, &d, nodes)
+	}
+	for _, list := range []struct {
+		key   string
+		given []string
+		check func(string) error
+	}{{"publish", c.Publish, checkFilter}, {"subscribe", c.Subscribe, checkFilter}, {"scopes", c.Scopes, checkScope}} {
+		if bad[list.key] || nodes[list.key] == nil {
 			continue
 		}
-		check := checkFilter
-		if key == "scopes" {
-			check = checkScope
-		}
-		for i, s := range list {
-			if err := check(s); err != nil {
-				p.fail(nodes[key].Content[i], fmt.Sprintf("%s.%s[%d]", path, key, i), "%v", err)
-			}
-		}
+		p.list(nodes[list.key], path+"."+list.key, list.given, list.check)
 	}
 	return d
 }
 
-func (p *seedParser) names(n *yaml.Node, path string, c *Client, nodes map[string]*yaml.Node) {
-	for _, name := range []struct{ key, value string }{{"id", c.ID}, {"workspace", c.Workspace}} {
-		if err := checkName(name.value); err != nil {
-			at := n
-			if nodes[name.key] != nil {
-				at = nodes[name.key]
-			}
-			p.fail(at, path+"."+name.key, "%v", err)
+func (p *seedParser) list(n *yaml.Node, path string, given []string, check func(string) error) {
+	if len(given) > maxFilters {
+		p.fail(n, path, "has %d entries: allowed are %d", len(given), maxFilters)
+		return
+	}
+	for i, s := range given {
+		if err := check(s); err != nil {
+			p.fail(n.Content[i], fmt.Sprintf("%s[%d]", path, i), "%v", err)
 		}
 	}
-	if first := p.ids[c.ID]; first != "" {
-		p.fail(nodes["id"], path+".id", "%q is the id of %s too", c.ID, first)
-	} else if c.ID != "" {
-		p.ids[c.ID] = path
+}
+
+// name checks what a key holds, or at entry that it is missing.
+func (p *seedParser) name(entry *yaml.Node, path, name string, at *yaml.Node) {
+	if at == nil {
+		at = entry
+	}
+	if err := checkName(name); err != nil {
+		p.fail(at, path, "%v", err)
+	}
+}
+
+func (p *seedParser) id(entry *yaml.Node, path, id string, at *yaml.Node) {
+	p.name(entry, path+".id", id, at)
+	if first := p.ids[id]; first != "" {
+		p.fail(at, path+".id", "%q is the id of %s too", id, first)
+	} else if id != "" {
+		p.ids[id] = path
 	}
 }
 

@@ -29,8 +29,8 @@ const seedsAtOnce = 16
 
 // Seed applies a clients.yaml. Declared clients are added, or changed where their
 // entry says something else than when it was last applied. So what was done over
-// REST since, a rotation, a disabling, a deletion, stays done until the entry
-// changes. Clients that are not declared are never touched. A file with a mistake
+// REST since, a rotation or a deletion, stays done until the entry changes; a
+// disabled client stays disabled until it is enabled. Clients that are not declared are never touched. A file with a mistake
 // is refused as a whole, with all its mistakes; after any other error the clients
 // seeded so far stay, and seeding again completes it.
 //

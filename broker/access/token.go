@@ -32,17 +32,18 @@ type Token struct {
 	Scope       string // granted scopes, separated by spaces
 }
 
-// claims are those of the tokens issued here.
+// claims are those of the tokens issued here, as RFC 9068 has them, and the
+// client's generation.
 type claims struct {
-	Issuer     string   `json:"iss"`
-	Audience   string   `json:"aud"`
-	Subject    string   `json:"sub"`
-	Issued     int64    `json:"iat"`
-	Expires    int64    `json:"exp"`
-	ID         string   `json:"jti"`
-	Generation uint64   `json:"gen"`
-	Scopes     []string `json:"scopes"`
-	Scope      string   `json:"scope"`
+	Issuer     string `json:"iss"`
+	Audience   string `json:"aud"`
+	Subject    string `json:"sub"`
+	ClientID   string `json:"client_id"`
+	Issued     int64  `json:"iat"`
+	Expires    int64  `json:"exp"`
+	ID         string `json:"jti"`
+	Scope      string `json:"scope"`
+	Generation uint64 `json:"gen"`
 }
 
 // tokenKey is a key that signs access tokens, in the shared state. The first
@@ -117,14 +118,15 @@ func (a *Access) issue(c *Client, scope string) (Token, error) {
 	}
 	now := time.Now()
 	payload, err := json.Marshal(claims{
-		Issuer: ownIssuer, Audience: ownIssuer, Subject: c.ID, ID: randomID(), Generation: c.Generation,
-		Issued: now.Unix(), Expires: now.Add(a.options.TokenTTL).Unix(), Scopes: granted, Scope: strings.Join(granted, " "),
+		Issuer: ownIssuer, Audience: ownIssuer, Subject: c.ID, ClientID: c.ID, ID: randomID(), Generation: c.Generation,
+		Issued: now.Unix(), Expires: now.Add(a.options.TokenTTL).Unix(), Scope: strings.Join(granted, " "),
 	})
 	if err != nil {
 		return Token{}, fmt.Errorf("encode token: %w", err)
 	}
 	key := a.tokenKeys.Load().Keys[0]
-	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.HS256, Key: jose.JSONWebKey{Key: key.Secret, KeyID: key.ID}}, (&jose.SignerOptions{}).WithType("at+jwt"))
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.HS256, Key: key.Secret},
+		(&jose.SignerOptions{}).WithType("at+jwt").WithHeader("kid", key.ID))
 	if err != nil {
 		return Token{}, fmt.Errorf("sign token: %w", err)
 	}
@@ -210,7 +212,7 @@ func (a *Access) readOwn(token string) (identity, error) {
 		if err := signed.Claims(key.Secret, &c); err != nil {
 			return identity{}, ErrRefused
 		}
-		id := identity{client: c.Subject, expires: time.Unix(c.Expires, 0), own: true, generation: c.Generation, scopes: c.Scopes}
+		id := identity{client: c.Subject, expires: time.Unix(c.Expires, 0), own: true, generation: c.Generation, scopes: strings.Fields(c.Scope)}
 		if c.Issuer != ownIssuer || c.Audience != ownIssuer || !time.Now().Before(id.expires) {
 			return identity{}, ErrRefused
 		}
