@@ -1,0 +1,156 @@
+package replica
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"maestrohub.io/uns/broker/access"
+	"maestrohub.io/uns/broker/api"
+	"maestrohub.io/uns/broker/config"
+	"maestrohub.io/uns/broker/ingest"
+	"maestrohub.io/uns/broker/listener"
+	"maestrohub.io/uns/broker/model"
+	"maestrohub.io/uns/broker/retained"
+	"maestrohub.io/uns/broker/server"
+	"maestrohub.io/uns/broker/topic"
+)
+
+func (r *Replica) openAccess(ctx context.Context) error {
+	a, err := access.Open(ctx, r.store, accessOptions(r.config, r.grammar()))
+	if err != nil {
+		return fmt.Errorf("open API clients: %w", err)
+	}
+	r.access = a
+	r.closers = append(r.closers, func() error { a.Close(); return nil })
+	if r.config.ClientsFile != "" {
+		r.seeder = &seeder{path: r.config.ClientsFile, seed: a.Seed, log: r.log}
+		return r.seeder.once(ctx)
+	}
+	return nil
+}
+
+func (r *Replica) openModel(context.Context) error {
+	if r.config.ModelFile == "" {
+		empty := model.Empty()
+		r.model = func() *model.Model { return empty }
+		return nil
+	}
+	f, err := model.Open(r.config.ModelFile, r.log)
+	if err != nil {
+		return fmt.Errorf("model: %w", err)
+	}
+	r.modelFile, r.model = f, f.Current
+	r.closers = append(r.closers, func() error { f.Close(); return nil })
+	return nil
+}
+
+// openChain makes the server and the chain its clients' values go through. Each
+// needs the other: the server publishes, and the chain delivers to its clients.
+func (r *Replica) openChain(ctx context.Context) error {
+	kept, err := retained.Open(ctx, r.store)
+	if err != nil {
+		return fmt.Errorf("open retained messages: %w", err)
+	}
+	r.retained = kept
+	r.closers = append(r.closers, func() error { kept.Close(); return nil })
+	c := r.config
+	r.server = server.New(server.Options{Config: c, Access: r.access, Retained: kept, Store: r.store, Metrics: r.metrics, Log: r.log})
+	r.ingest = ingest.New(ingest.Options{
+		Grammar: r.grammar(), Model: r.model, Historian: r.historian, Logs: r.store, Retained: kept, Live: r.server, Wanted: r.server,
+		Metrics: r.metrics, Logger: r.log, LiveQoS: c.LiveMirror.QoS,
+		MaxTopicBytes: c.Limits.MaxTopicBytes, MaxTopicLevels: c.Limits.MaxTopicLevels,
+		AppendWait: c.SessionLogAppendWait, StoreBudget: c.Historian.RetryBudget,
+		HungWrite: c.Historian.HungWriteTimeout, QuarantineAfter: c.Historian.QuarantineAfter,
+	})
+	r.server.SetIngest(r.ingest)
+	return nil
+}
+
+func (r *Replica) openCertificates(context.Context) error {
+	b, h := r.config.Broker.TLS, r.config.HTTP.TLS
+	var err error
+	if b.Enabled() {
+		o := listener.CertificateOptions{CertFile: b.CertFile, KeyFile: b.KeyFile, ClientCAFile: b.ClientCAFile, Log: r.log, Reloaded: func(err error) {
+			result := "loaded"
+			if err != nil {
+				result = "rejected"
+			}
+			r.metrics.CertificateReloads.WithLabelValues(result).Inc()
+		}}
+		if r.certificates, err = listener.OpenCertificates(o); err != nil {
+			return fmt.Errorf("modules.uns.embeddedBroker.tls: %w", err)
+		}
+		r.closers = append(r.closers, func() error { r.certificates.Close(); return nil })
+		r.metrics.CertificateExpiry.From(func() float64 { return float64(r.certificates.NotAfter().Unix()) })
+	}
+	if h.CertFile != "" {
+		if r.webCertificates, err = listener.OpenCertificates(listener.CertificateOptions{CertFile: h.CertFile, KeyFile: h.KeyFile, Log: r.log}); err != nil {
+			return fmt.Errorf("modules.uns.http.tls: %w", err)
+		}
+		r.closers = append(r.closers, func() error { r.webCertificates.Close(); return nil })
+	}
+	return nil
+}
+
+func (r *Replica) openAPI() {
+	r.api = api.New(api.Options{
+		Access: r.access, History: r.historian, Values: r.ingest, Retained: r.retained, Grammar: r.grammar(), Metrics: r.metrics, Log: r.log,
+		Ready: r.ready, Status: r.status, Connections: r.connections, TrustClientAddresses: r.config.Limits.TrustClientAddresses,
+		// A write is answered with what the chain says in the end, so it waits as long
+		// as the chain may take, and a little more.
+		WriteWait: r.config.Historian.RetryBudget + r.config.SessionLogAppendWait + headroom,
+	})
+	m := r.metrics
+	m.RetainedMessages.From(func() float64 { return float64(r.retained.Len()) })
+}
+
+// CheckFiles reads the files a configuration names as a start would, and returns
+// everything that is wrong with them.
+func CheckFiles(c *config.Config) error {
+	var all []error
+	if c.ModelFile != "" {
+		data, err := os.ReadFile(c.ModelFile)
+		if err == nil {
+			_, err = model.Parse(data)
+		}
+		if err != nil {
+			all = append(all, fmt.Errorf("model %s: %w", c.ModelFile, err))
+		}
+	}
+	if c.ClientsFile != "" {
+		data, err := os.ReadFile(c.ClientsFile)
+		if err == nil {
+			err = access.CheckSeed(data)
+		}
+		if err != nil {
+			all = append(all, fmt.Errorf("clients file %s: %w", c.ClientsFile, err))
+		}
+	}
+	for key, files := range map[string]listener.CertificateOptions{
+		"modules.uns.embeddedBroker.tls": {CertFile: c.Broker.TLS.CertFile, KeyFile: c.Broker.TLS.KeyFile, ClientCAFile: c.Broker.TLS.ClientCAFile},
+		"modules.uns.http.tls":           {CertFile: c.HTTP.TLS.CertFile, KeyFile: c.HTTP.TLS.KeyFile},
+	} {
+		if files.CertFile == "" {
+			continue
+		}
+		certificates, err := listener.OpenCertificates(files)
+		if err != nil {
+			all = append(all, fmt.Errorf("%s: %w", key, err))
+			continue
+		}
+		certificates.Close()
+	}
+	return errors.Join(all...)
+}
+
+func accessOptions(c *config.Config, grammar topic.Grammar) access.Options {
+	l := c.Limits
+	o := access.Options{Grammar: grammar, TokenTTL: c.OAuth2.TokenTTL, Revocation: c.RevocationSLA,
+		Throttle: access.Throttle{Threshold: l.AuthFailureThreshold, Window: l.AuthFailureWindow, Backoff: l.AuthFailureBackoff, BackoffMax: l.AuthFailureBackoffMax}}
+	for _, i := range c.OAuth2.Issuers {
+		o.Issuers = append(o.Issuers, access.Issuer{Issuer: i.Issuer, JWKSURL: i.JWKSURL, Audience: i.Audience, ClientIDClaim: i.ClientIDClaim, Algorithms: i.Algorithms})
+	}
+	return o
+}

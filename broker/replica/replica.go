@@ -1,0 +1,142 @@
+package replica
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	"maestrohub.io/uns/broker/access"
+	"maestrohub.io/uns/broker/api"
+	"maestrohub.io/uns/broker/config"
+	"maestrohub.io/uns/broker/historian"
+	"maestrohub.io/uns/broker/historian/pebble"
+	"maestrohub.io/uns/broker/ingest"
+	"maestrohub.io/uns/broker/listener"
+	"maestrohub.io/uns/broker/metrics"
+	"maestrohub.io/uns/broker/model"
+	"maestrohub.io/uns/broker/retained"
+	"maestrohub.io/uns/broker/server"
+	"maestrohub.io/uns/broker/state"
+	"maestrohub.io/uns/broker/state/memory"
+	"maestrohub.io/uns/broker/topic"
+)
+
+// StopBound is the longest a stop takes, within the 30 s Kubernetes gives it.
+const StopBound = 25 * time.Second
+
+// openBound is the longest the stores may take to open, a recovery after a crash
+// included.
+const openBound = 2 * time.Minute
+
+// Replica is one replica of the broker. Its parts are set by New and never change.
+type Replica struct {
+	config  *config.Config
+	log     *slog.Logger
+	version string
+	id      string
+	begun   time.Time
+
+	metrics   *metrics.Metrics
+	store     state.Store
+	historian historian.Historian
+	access    *access.Access
+	model     func() *model.Model
+	modelFile *model.File // nil without a model file
+	retained  *retained.Retained
+	server    *server.Server
+	ingest    *ingest.Ingest
+	api       *api.API
+	seeder    *seeder // nil without a clients file
+	probes    []*probe
+	// certificates are the MQTT listeners', webCertificates the HTTP listener's; nil
+	// without.
+	certificates, webCertificates *listener.Certificates
+
+	// closers are called in reverse, at the end of Run or of a New that failed.
+	closers  []func() error
+	started  chan struct{}
+	doors    atomic.Pointer[doors] // nil until they are open
+	stopping atomic.Bool
+}
+
+// New builds a replica and opens its stores. It listens to nothing yet.
+func New(c *config.Config, log *slog.Logger, version string) (*Replica, error) {
+	r := &Replica{config: c, log: slog.New(withPrefix(log.Handler())), version: version, id: c.ReplicaID, begun: time.Now(),
+		metrics: metrics.New(), started: make(chan struct{})}
+	if r.id == "" {
+		host, err := os.Hostname()
+		if err != nil {
+			return nil, fmt.Errorf("replica id: %w (set modules.uns.replicaId)", err)
+		}
+		r.id = host
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), openBound)
+	defer cancel()
+	if err := r.open(ctx); err != nil {
+		return nil, errors.Join(err, r.close())
+	}
+	return r, nil
+}
+
+// open makes the parts from the bottom up.
+func (r *Replica) open(ctx context.Context) error {
+	for _, step := range []func(context.Context) error{r.openStores, r.openAccess, r.openModel, r.openChain, r.openCertificates} {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	r.openAPI()
+	return nil
+}
+
+func (r *Replica) openStores(context.Context) error {
+	c := r.config
+	store, err := memory.Open(memory.Options{Dir: filepath.Join(c.DataDir, "state"), Durable: []string{state.APIClients, state.Retained},
+		LogMaxBytes: c.SessionLogMaxBytes, LogMaxAge: c.Limits.MaxSessionExpiry})
+	if err != nil {
+		return fmt.Errorf("open shared state in %s: %w", c.DataDir, err)
+	}
+	r.store = store
+	r.closers = append(r.closers, store.Close)
+	h, err := pebble.Open(filepath.Join(c.DataDir, "history"), pebble.Options{MaxAge: c.Historian.MaxAge, MaxBytes: c.Historian.MaxBytes, Logger: r.log})
+	if err != nil {
+		return fmt.Errorf("open historian in %s: %w", c.DataDir, err)
+	}
+	r.historian = h
+	r.closers = append(r.closers, h.Close)
+	r.probes = []*probe{{name: stateProbe, check: store.Probe}, {name: historianProbe, check: h.Check}}
+	return nil
+}
+
+// grammar builds and takes apart the names of this installation.
+func (r *Replica) grammar() topic.Grammar { return topic.Grammar{Version: r.config.TopicVersion} }
+
+// close closes what was opened, in reverse.
+func (r *Replica) close() error {
+	var all error
+	for i := len(r.closers) - 1; i >= 0; i-- {
+		all = errors.Join(all, r.closers[i]())
+	}
+	r.closers = nil
+	return all
+}
+
+// Access is the replica's API clients.
+func (r *Replica) Access() *access.Access { return r.access }
+
+// Started is closed when every listener is open.
+func (r *Replica) Started() <-chan struct{} { return r.started }
+
+// Address is where a listener ("tcp", "tls", "ws", "wss", "http", "admin") is
+// open, "" if it is not.
+func (r *Replica) Address(name string) string {
+	if d := r.doors.Load(); d != nil {
+		return d.addresses[name]
+	}
+	return ""
+}
