@@ -24,19 +24,28 @@ import (
 // moves. Everything is checked at the moment of each outcome and at the end.
 type history struct {
 	*rig
-	devices []*device
+	trouble func() bool
 	mu      sync.Mutex
+	devices map[*device]int // connections, by the number of their device; guarded by mu
 	random  *rand.Rand      // guarded by mu
 	sent    map[string]sent // by number; guarded by mu
-	trouble func() bool
+	// faulty are those once refused for their own sake: what is behind them goes on.
+	faulty map[string]bool // guarded by mu
 }
 
 type sent struct {
-	device *device
-	slot   uint64
-	topic  string
-	qos    byte
+	on    *device // the connection it was last sent on
+	slot  uint64
+	topic string
+	qos   byte
 }
+
+// oldDevice is the number of the device that speaks MQTT 3.1.1 at QoS 1: a
+// refusal for time's sake ends its connection, and on the next it sends again
+// what was not acknowledged, in order.
+const oldDevice = 5
+
+var testTopics = []string{"a", "bb", "kept/c", "ddd"}
 
 func TestNothingIsAcknowledgedUnkeptWhateverTheStoresDo(t *testing.T) {
 	seeds := []uint64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20}
@@ -62,7 +71,7 @@ func (h *history) IntN(n int) int {
 }
 
 func runHistory(t *testing.T, seed uint64) {
-	h := &history{random: rand.New(rand.NewPCG(seed, 0)), sent: make(map[string]sent)}
+	h := &history{random: rand.New(rand.NewPCG(seed, 0)), sent: make(map[string]sent), devices: make(map[*device]int), faulty: make(map[string]bool)}
 	h.rig = newRig(t, func(o *Options) {
 		o.Room = 40 * (entryBytes + 64)
 		o.BatchValues = 1 + h.IntN(20)
@@ -87,36 +96,88 @@ func runHistory(t *testing.T, seed uint64) {
 	h.log.behave = func(int) error { return h.append(!fair() && h.IntN(3) < int(logWeather.Load())) }
 	h.log.put = func(int) error { return h.append(!fair() && h.IntN(3) < int(logWeather.Load())) }
 
-	for n := range 6 {
-		d := &device{}
-		d.on = func(slot uint64, o Outcome) { h.check(d, slot, o) }
-		h.devices = append(h.devices, d)
-		go h.live(d, n, fair)
+	for number := range oldDevice {
+		go h.live(number, fair)
 	}
+	go h.liveOld(fair)
 	time.Sleep(12 * time.Minute)
 	synctest.Wait()
 	h.end()
 }
 
+// connect returns a new connection of a device.
+func (h *history) connect(number int) *device {
+	d := &device{}
+	d.on = func(slot uint64, o Outcome) { h.check(d, slot, o) }
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.devices[d] = number
+	return d
+}
+
 // live is one device's life: it publishes, in bursts, until the end.
-func (h *history) live(d *device, number int, fair func() bool) {
-	topics := []string{"a", "bb", "kept/c", "ddd"}
+func (h *history) live(number int, fair func() bool) {
+	d := h.connect(number)
 	for n := 0; !fair(); n++ {
-		topic := topics[h.IntN(len(topics))]
+		topic := testTopics[h.IntN(len(testTopics))]
 		payload := fmt.Sprintf(`{"value":%d,"timestamp":%d}`, number*1_000_000+n, 1000+n)
-		qos := byte(h.IntN(3))
 		if h.IntN(40) == 0 && topic == "kept/c" {
 			payload = ""
 		}
-		key := fmt.Sprint(number*1_000_000 + n)
-		h.mu.Lock()
-		h.sent[key] = sent{d, uint64(n), topic, qos}
-		h.mu.Unlock()
-		h.Publish(Publish{Name: "mHv1.0/acme/_ingress/press/" + topic, QoS: qos, Payload: []byte(payload),
-			ClientID: key, Grants: h.grants, Done: d, Slot: uint64(n), Ordered: number == 5})
-		if h.IntN(4) == 0 {
-			time.Sleep(time.Duration(h.IntN(3000)) * time.Millisecond)
+		h.send(d, number, n, topic, byte(h.IntN(3)), payload)
+		h.rest()
+	}
+}
+
+// liveOld is the life of the old device.
+func (h *history) liveOld(fair func() bool) {
+	for next := 0; !fair(); {
+		d := h.connect(oldDevice)
+		n := next
+		for ; !fair() && d.ended() < 0; n++ {
+			h.send(d, oldDevice, n, testTopics[n%len(testTopics)], 1, fmt.Sprintf(`{"value":%d,"timestamp":%d}`, oldDevice*1_000_000+n, 1000+n))
+			h.rest()
 		}
+		for d.count() < n-next { // until everything of the connection is settled
+			time.Sleep(100 * time.Millisecond)
+		}
+		if next = d.ended(); next < 0 {
+			return
+		}
+	}
+}
+
+// ended returns the first publish of a connection that was refused for time's sake.
+func (d *device) ended() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	first := -1
+	for slot, o := range d.outcomes {
+		if o.Refusal.passing() && (first < 0 || int(slot) < first) {
+			first = int(slot)
+		}
+	}
+	return first
+}
+
+func (d *device) count() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.outcomes)
+}
+
+func (h *history) send(d *device, number, n int, topic string, qos byte, payload string) {
+	key := fmt.Sprint(number*1_000_000 + n)
+	h.mu.Lock()
+	h.sent[key] = sent{d, uint64(n), topic, qos}
+	h.mu.Unlock()
+	h.Publish(Publish{Name: "mHv1.0/acme/_ingress/press/" + topic, QoS: qos, Payload: []byte(payload),
+		ClientID: key, Grants: h.grants, Done: d, Slot: uint64(n), Ordered: number == oldDevice})
+}
+
+func (h *history) rest() {
+	if h.IntN(4) == 0 {
+		time.Sleep(time.Duration(h.IntN(3000)) * time.Millisecond)
 	}
 }
 
@@ -160,10 +221,15 @@ func (h *history) append(trouble bool) error {
 
 // check holds an outcome against what it promises, at the moment it is given.
 func (h *history) check(d *device, slot uint64, o Outcome) {
+	key, s := h.of(d, slot)
 	if o.Refusal != 0 {
+		if !o.Refusal.passing() {
+			h.mu.Lock()
+			h.faulty[key] = true
+			h.mu.Unlock()
+		}
 		return
 	}
-	key, s := h.of(d, slot)
 	if s.qos == 0 {
 		return
 	}
@@ -181,15 +247,10 @@ func (h *history) check(d *device, slot uint64, o Outcome) {
 }
 
 func (h *history) of(d *device, slot uint64) (string, sent) {
-	for number, have := range h.devices {
-		if have == d {
-			key := fmt.Sprint(uint64(number)*1_000_000 + slot)
-			h.mu.Lock()
-			defer h.mu.Unlock()
-			return key, h.sent[key]
-		}
-	}
-	return "", sent{}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	key := fmt.Sprint(uint64(h.devices[d])*1_000_000 + slot)
+	return key, h.sent[key]
 }
 
 // copy finds a live copy by its publish.
@@ -215,7 +276,7 @@ func (h *history) end() {
 		h.t.Errorf("the lane has not come to rest: %d values, %d bytes", l.count, l.used)
 	}
 	stored, refused := 0, map[Refusal]int{}
-	for number, d := range h.devices {
+	for d, number := range h.devices {
 		if d.twice || d.unflushed > 0 {
 			h.t.Errorf("device %d: an outcome came twice (%t) or unflushed (%d)", number, d.twice, d.unflushed)
 		}
@@ -234,7 +295,7 @@ func (h *history) end() {
 		}
 	}
 	for key, s := range h.sent {
-		if _, ok := s.device.outcomes[s.slot]; !ok {
+		if _, ok := s.on.outcomes[s.slot]; !ok {
 			h.t.Errorf("%s never got an outcome", key)
 		}
 	}
@@ -247,8 +308,8 @@ func (h *history) end() {
 }
 
 // inOrder checks that each device's values first appear in the order it sent
-// them: live, all of them and once; in the log, where one may be found wanted when
-// those of other topics are there already, those of each topic.
+// them: live, all of them, once unless it sent them twice; in the log, where one may
+// be found wanted when those of other topics are there already, those of each topic.
 func (h *history) inOrder(where string, values []*value.Value, live bool) {
 	last := make(map[string]int)
 	seen := make(map[string]bool)
@@ -258,7 +319,7 @@ func (h *history) inOrder(where string, values []*value.Value, live bool) {
 			h.t.Fatal(err)
 		}
 		if seen[v.ClientID] {
-			if live {
+			if live && n/1_000_000 != oldDevice {
 				h.t.Errorf("%s: %d twice", where, n)
 			}
 			continue
@@ -267,6 +328,9 @@ func (h *history) inOrder(where string, values []*value.Value, live bool) {
 		stream := fmt.Sprint(n / 1_000_000)
 		if !live {
 			stream += v.Topic
+		}
+		if h.faulty[v.ClientID] {
+			continue
 		}
 		if n < last[stream] {
 			h.t.Errorf("%s: %d after %d: %s", where, n, last[stream], strings.TrimSpace(v.Topic))

@@ -81,14 +81,15 @@ func TestWantedIsDecidedAgainWhenTheOutcomeIsGiven(t *testing.T) {
 		r.log.behave = func(int) error { time.Sleep(time.Second); return nil }
 		r.publish(d, "first", "1", 1)
 		synctest.Wait()
-		r.publish(d, "late", "2", 1) // matched, not wanted, held behind 1
+		r.publish(d, "late", "2", 1)      // matched, not wanted, held behind 1
+		r.publish(other, "first", "3", 1) // waits for the next batch
 		synctest.Wait()
 		r.audience.want(everything)
-		r.publish(other, "late", "3", 1)
+		r.publish(other, "late", "4", 1)
 		later(3 * time.Second)
 		r.expect(d, "0:ok 1:ok")
-		if got := r.log.bodies(); got != "1 2 3" {
-			t.Errorf("log has %q, want 1 2 3: what is wanted at its outcome, in lane order", got)
+		if got := r.log.bodies(); got != "1 2 3 4" {
+			t.Errorf("log has %q, want 1 2 3 4: what is wanted at its outcome, in lane order", got)
 		}
 	})
 }
@@ -130,6 +131,8 @@ func TestALogThatDoesNotTakeAValueInTimeRefusesIt(t *testing.T) {
 		later(time.Second)
 		r.expect(d, "0:log_timeout 1:log_timeout 2:log_timeout")
 		r.expect(old, "0:log_timeout 1:log_timeout")
+		r.publish(old, "z", "8", 1, ordered)
+		r.expect(old, "0:log_timeout 1:log_timeout 2:log_timeout")
 		r.expect(other, "")
 		later(5 * time.Second)
 		if got := r.log.bodies(); got != "1" {
