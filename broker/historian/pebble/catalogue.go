@@ -28,7 +28,7 @@ type segment struct {
 // Bounds of the width of a segment for values of about now. The shortest bounds
 // the number of segments; the longest bounds what age-based retention keeps too long.
 const (
-	minSegmentWidth = 10 * time.Second
+	minSegmentWidth = 2 * time.Second
 	maxSegmentWidth = time.Hour
 	// outlierShare: a segment for a timestamp far from now is at most this part of
 	// the distance wide, so that devices with clocks of any year make few segments.
@@ -77,8 +77,7 @@ func (c *catalogue) segmentOf(timestamp, size, now int64, batch *crdb.Batch) (*s
 		}
 	}
 	if timestamp > s.high {
-		// The bound moves ahead in steps, so that it is written a few times only.
-		step := max((s.end-s.start)/64, int64(time.Second)/4)
+		step := c.step(s)
 		s.high = s.end - 1
 		if timestamp < s.end-1-step {
 			s.high = timestamp + step
@@ -90,6 +89,17 @@ func (c *catalogue) segmentOf(timestamp, size, now int64, batch *crdb.Batch) (*s
 	s.bytes += size
 	c.last = s
 	return s, nil
+}
+
+// step returns how far ahead of a timestamp a segment's high is set: far, so that it
+// is written seldom, but no further than a 16th of what fills the segment, since it
+// can be cut off after high only.
+func (c *catalogue) step(s *segment) int64 {
+	step := int64(time.Second)
+	if rate := c.rate.bytesPerSecond(); rate > 0 {
+		step = max(step, int64(min(float64(c.target)/rate/16*float64(time.Second), float64(maxSegmentWidth))))
+	}
+	return min(step, max((s.end-s.start)/64, int64(time.Second)))
 }
 
 // search returns the index of the last segment that starts at or before timestamp,

@@ -47,7 +47,7 @@ func matching(ctx context.Context, db crdb.Reader, workspace, filter string, vis
 		if len(key) < start || len(data) != 4 {
 			return nil, fmt.Errorf("%w: name with a key of %d bytes and data of %d", errDamagedStore, len(key), len(data))
 		}
-		if name := topicOf(key[start:]); topic.Match(filter, name) {
+		if name := topicOf(key[start:]); topic.MatchBelow(filter, name) {
 			if visible == nil || visible(name) {
 				topics = append(topics, found{binary.BigEndian.Uint32(data), name})
 			}

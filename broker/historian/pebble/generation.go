@@ -44,7 +44,8 @@ type generation struct {
 	topics    *topics
 	positions positions
 	inGroup   map[rowKey]uint64
-	filled    bool // inGroup holds the group's timed rows
+	filled    bool   // inGroup holds the group's timed rows
+	key       rowKey // of the row being written
 
 	retention retention
 }

@@ -1,6 +1,7 @@
 package pebble
 
 import (
+	"encoding/binary"
 	"log/slog"
 	"time"
 
@@ -24,17 +25,23 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// Sizes of the store. A memtable is what one flush writes; two full ones stall
-// appends, so there is room for the flush of one while the next fills.
+// Sizes of the store; doc.go has the reasons.
 const (
-	memtableBytes  = 64 << 20
-	memtables      = 4
-	cacheBytes     = 64 << 20
-	segmentBytes   = 256 << 20 // target size of a segment
-	segmentsOfMax  = 16        // at least this many segments in MaxBytes
-	minSegment     = 1 << 20
-	l0Compact      = 8  // overlapping flushes that start a compaction
-	l0Stop         = 40 // overlapping flushes that stall appends
+	// memtableBytes is what one flush writes. A small one is searched within the
+	// processor's caches: 8 to 16 MiB take the least time per value.
+	memtableBytes = 16 << 20
+	// memtables may be full before appends stall.
+	memtables  = 6
+	cacheBytes = 64 << 20
+	// segmentBytes is the size a segment is meant to have: a few flushes, so that
+	// what overlaps in level 0 stays shallow and is seldom merged at all.
+	segmentBytes  = 64 << 20
+	segmentsOfMax = 16 // at least this many segments in MaxBytes
+	minSegment    = 1 << 20
+	// l0Compact is Pebble's threshold, twice the number of overlapping flushes that
+	// starts a compaction; at l0Stop of them appends stall.
+	l0Compact      = 24
+	l0Stop         = 60
 	tableFileBytes = 32 << 20
 	blockBytes     = 16 << 10
 )
@@ -56,6 +63,7 @@ func storeOptions(fs vfs.FS, lock *crdb.Lock, cache *crdb.Cache, events *crdb.Ev
 		FlushDelayDeleteRange:       time.Second,
 		BytesPerSync:                1 << 20,
 	}
+	o.Experimental.SpanPolicyFunc = splitTables
 	for i := range o.TargetFileSizes {
 		o.TargetFileSizes[i] = tableFileBytes
 	}
@@ -66,4 +74,18 @@ func storeOptions(fs vfs.FS, lock *crdb.Lock, cache *crdb.Cache, events *crdb.Ev
 		o.Levels[i].BlockSize = blockBytes
 	}
 	return o
+}
+
+// splitTables ends every table at the end of a segment and keeps rows apart from
+// the rest. So flushes of different segments do not overlap, are not merged, and a
+// segment's removal removes whole files.
+func splitTables(start []byte) (policy crdb.SpanPolicy, end []byte, err error) {
+	if start[0] < spaceRow {
+		return policy, []byte{spaceRow}, nil
+	}
+	if len(start) < keyTopic {
+		return policy, nil, nil
+	}
+	_, end = segmentSpan(binary.BigEndian.Uint32(start[1:]))
+	return policy, end, nil
 }

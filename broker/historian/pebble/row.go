@@ -11,15 +11,15 @@ import (
 	"maestrohub.io/uns/broker/value"
 )
 
-// The first byte of a key says what it is. Rows sort before everything else, so
-// that a flush, which holds rows of the newest segment and a little of the rest,
-// does not span the rows of all older segments.
+// The first byte of a key says what it is. Rows sort after everything else: when
+// Pebble merges the other entries, which are few and change often, it takes along
+// what lies next to them, and at that end that is the oldest segment.
 const (
-	spaceRow      = 'd' // segment, topic, timestamp, identity -> row
-	spaceSegment  = 'k' // segment -> start, end, high
+	spaceSegment  = 'c' // segment -> start, end, high
+	spaceMeta     = 'm' // name -> number
 	spaceName     = 'n' // workspace, topic -> topic id
 	spacePresence = 'p' // topic, start of segment, segment -> nothing
-	spaceMeta     = 's' // name -> number
+	spaceRow      = 'r' // segment, topic, timestamp, identity -> row
 )
 
 // identitySize is the end of a row's key that tells rows of one topic and

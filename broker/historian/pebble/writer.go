@@ -146,13 +146,13 @@ func (g *generation) encodeRow(batch *crdb.Batch, r *request, p *pending, now in
 	if err != nil {
 		return 0, err
 	}
-	var key rowKey
+	key := &g.key
 	appendRowPrefix(key[:0], s.id, topic.id)
 	binary.BigEndian.PutUint64(key[keyTime:], orderedTime(p.timestamp))
 	copy(key[keyIdentity:], p.identity[:])
 	timed := p.identity[0] == identityTimed
 	if timed {
-		position, found, err := g.stored(batch, topic, &key, p.timestamp)
+		position, found, err := g.stored(batch, topic, key, p.timestamp)
 		if err != nil || found {
 			return position, err
 		}
@@ -173,7 +173,7 @@ func (g *generation) encodeRow(batch *crdb.Batch, r *request, p *pending, now in
 		return 0, err
 	}
 	if timed && g.filled {
-		g.inGroup[key] = position
+		g.inGroup[*key] = position
 	}
 	return position, nil
 }
