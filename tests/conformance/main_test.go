@@ -55,8 +55,8 @@ func each(t *testing.T, versions []mqtt.Version, f func(t *testing.T, v mqtt.Ver
 	}
 }
 
-// topicOf is a topic no other test uses.
-func topicOf() string { return "topic/" + broker.Name() }
+// topicOf is a topic no other test uses; it takes any payload.
+func topicOf() string { return "raw/" + broker.Name() }
 
 // persistent asks for a session that outlives its connection.
 func persistent(p *mqtt.Connect) { p.CleanStart, p.SessionExpiry = false, 600 }
