@@ -16,7 +16,10 @@ const below = "w/"
 type filters struct {
 	all   bool                // "#" is among them
 	exact map[string]struct{} // those without wildcards
-	wild  []string
+	// begins are the other ones by their first level, wild those whose first
+	// level is a wildcard.
+	begins map[string][]string
+	wild   []string
 	// prefixed are all of them behind the placeholder level.
 	prefixed []string
 }
@@ -26,8 +29,14 @@ func (f *filters) add(filter string) {
 	switch {
 	case filter == "#":
 		f.all = true
-	case strings.ContainsAny(filter, "+#"):
+	case filter[0] == '+' || filter[0] == '#':
 		f.wild = append(f.wild, filter)
+	case strings.ContainsAny(filter, "+#"):
+		if f.begins == nil {
+			f.begins = map[string][]string{}
+		}
+		level, _, _ := firstLevel(filter)
+		f.begins[level] = append(f.begins[level], filter)
 	default:
 		if f.exact == nil {
 			f.exact = map[string]struct{}{}
@@ -44,7 +53,17 @@ func (f *filters) match(rest string) bool {
 	if _, ok := f.exact[rest]; ok {
 		return true
 	}
-	for _, filter := range f.wild {
+	if f.begins != nil {
+		level, _, _ := firstLevel(rest)
+		if matchAny(f.begins[level], rest) {
+			return true
+		}
+	}
+	return matchAny(f.wild, rest)
+}
+
+func matchAny(filters []string, rest string) bool {
+	for _, filter := range filters {
 		if topic.MatchBelow(filter, rest) {
 			return true
 		}
@@ -84,7 +103,7 @@ func belowWorkspace(filter, version, workspace string) (rest string, ok bool) {
 		if level == "#" {
 			return "#", true
 		}
-		if level != "+" && level != want || !more {
+		if level != "+" && level != want || !more || after == "" {
 			return "", false
 		}
 		filter = after

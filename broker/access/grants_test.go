@@ -115,6 +115,7 @@ func FuzzGrants(f *testing.F) {
 	f.Add("+/a", "+/ws/#", "mHv1.0/ws/_alerts/a")
 	f.Add("_alerts/+", "mHv1.0/ws/_alerts/#", "mHv1.0/ws/_alerts/x/y")
 	f.Add("mHv1.0/+/a/#", "mHv1.0/ws/a/#", "mHv1.0/ws/a")
+	f.Add("mHv1.0/ws/", "+/ws/", "mHv1.0/ws/a")
 	f.Fuzz(func(t *testing.T, grant, filter, name string) {
 		if topic.ValidateFilter(grant) != nil || topic.ValidateFilter(filter) != nil || topic.ValidateName(name) != nil {
 			return

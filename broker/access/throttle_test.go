@@ -182,7 +182,7 @@ func TestOneIPv6NetworkIsOneAddress(t *testing.T) {
 
 func TestTheThrottlesMemoryIsBounded(t *testing.T) {
 	th := newThrottle(Throttle{})
-	for i := range 3 * maxTracked {
+	for i := range maxTracked + maxTracked/8 {
 		name := [16]byte{byte(i), byte(i >> 8), byte(i >> 16)}
 		th.failed(name, address(i))
 		th.succeeded(name, address(i))

@@ -30,10 +30,16 @@ const (
 	Routes = "mqtt-routes"
 	// Members: the live replicas; entries expire. Rebuilt.
 	Members = "mqtt-members"
+	// Locks: who holds each lock. Rebuilt.
+	Locks = "mqtt-locks"
 	// APIClients: the API clients devices sign in as, and the key that signs
 	// access tokens. In the backup: without it no device can sign in.
 	APIClients = "api-clients"
 )
+
+// ProbeKeys is what the keys begin with under which SessionState records that the
+// store took a write: they carry no session and are left out of every count.
+const ProbeKeys = "$probe/"
 
 // SweepLock is the lock of the replica that sweeps expired sessions, overdue
 // wills and gone replicas.

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -428,4 +429,51 @@ func writeUntilKilled(dir string) {
 		}()
 	}
 	select {}
+}
+
+func BenchmarkDurablePut(b *testing.B) {
+	s := open(b, nil, b.TempDir())
+	bucket := bucket(b, s, state.Retained)
+	value := make([]byte, 300)
+	var keys atomic.Uint64
+	b.SetParallelism(32)
+	b.RunParallel(func(pb *testing.PB) {
+		key := fmt.Sprint("line/", keys.Add(1))
+		for pb.Next() {
+			if _, err := bucket.Put(context.Background(), key, value); err != nil {
+				b.Error(err)
+				return
+			}
+		}
+	})
+}
+
+func BenchmarkDurableApply100(b *testing.B) {
+	s := open(b, nil, b.TempDir())
+	bucket := bucket(b, s, state.Retained)
+	writes := make([]state.Write, 100)
+	for i := range writes {
+		writes[i] = state.Write{Op: state.OpPut, Key: fmt.Sprint("line/", i), Value: make([]byte, 300)}
+	}
+	for b.Loop() {
+		for _, r := range bucket.Apply(b.Context(), writes) {
+			if r.Err != nil {
+				b.Fatal(r.Err)
+			}
+		}
+	}
+}
+
+func BenchmarkVolatileUpdate(b *testing.B) {
+	s := open(b, nil, b.TempDir())
+	bucket := bucket(b, s, state.SessionCursor)
+	value := make([]byte, 100)
+	revision := put(b, bucket, "a", "1")
+	b.ReportAllocs()
+	for b.Loop() {
+		var err error
+		if revision, err = bucket.Update(b.Context(), "a", value, revision); err != nil {
+			b.Fatal(err)
+		}
+	}
 }

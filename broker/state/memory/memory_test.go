@@ -38,8 +38,9 @@ func opener(options func() memory.Options) func(t *testing.T) state.Store {
 
 func TestMemoryKeepsTheLaws(t *testing.T) {
 	statetest.Run(t, opener(func() memory.Options {
-		return memory.Options{LogMaxBytes: 256 << 10, LogMaxAge: 30 * time.Second}
-	}), statetest.Options{LogMaxBytes: 256 << 10, LogOverhead: 24})
+		return memory.Options{LogMaxBytes: 256 << 10, LogMaxAge: 30 * time.Second,
+			TTL: map[string]time.Duration{state.Members: 200 * time.Millisecond}}
+	}), statetest.Options{LogMaxBytes: 256 << 10, LogOverhead: 24, MembersTTL: 200 * time.Millisecond})
 }
 
 func TestDurableBucketsKeepTheLaws(t *testing.T) {

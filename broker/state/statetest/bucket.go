@@ -249,4 +249,26 @@ var bucketTests = []test{
 			b.Fatalf("create after the writes that were not made: %v", err)
 		}
 	}},
+	{"an expired record is absent, and no watch says so", func(b *bench) {
+		if b.MembersTTL == 0 {
+			b.Skip("the store's members do not expire")
+		}
+		bucket, err := b.store.Bucket(b.ctx, state.Members)
+		if err != nil {
+			b.Fatal(err)
+		}
+		first := b.put(bucket, "a", "1")
+		f := b.follow(bucket, "")
+		f.untilReady()
+		b.Patience += b.MembersTTL
+		b.absent(bucket, "a")
+		b.conflict("update of an expired record", func() (uint64, error) { return bucket.Update(b.ctx, "a", nil, first) })
+		second := b.must("create", func() (uint64, error) { return bucket.Create(b.ctx, "a", []byte("2")) })
+		if second <= first {
+			b.Fatalf("record made after the expiry has revision %d, the expired one %d", second, first)
+		}
+		if u, _ := f.next(); u.Revision != second {
+			b.Fatalf("the watch says %+v, want revision %d and nothing before it", u, second)
+		}
+	}},
 }

@@ -21,6 +21,9 @@ type Options struct {
 	// with. 0 leaves the tests of that bound out.
 	LogMaxBytes int64
 	LogMaxAge   time.Duration
+	// MembersTTL is how long a record of the bucket Members lives, at most a
+	// minute. 0 leaves the test of it out.
+	MembersTTL time.Duration
 	// LogOverhead is what the store may count for a record beside its data.
 	LogOverhead int64
 	// Patience is how long a write, a read that lags or a watch may take.
