@@ -124,9 +124,9 @@ func (f *feed) run(ctx context.Context, started chan struct{}) {
 			}
 			switch {
 			case got.sequence == next:
-				f.deliver(got)
 				next++
 				f.advance(next)
+				f.deliver(got)
 			case got.sequence > next:
 				next = f.fill(ctx, next, got.sequence)
 			default:
@@ -153,7 +153,9 @@ func (f *feed) advance(next uint64) {
 	f.mu.Unlock()
 }
 
-// position is the sequence of the next message to be delivered.
+// position is the sequence after the last message delivered or just being
+// delivered: whoever asks and then reads up to it, and queues what is delivered
+// from before it asked, misses nothing.
 func (f *feed) position() uint64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -175,9 +177,9 @@ func (f *feed) fill(ctx context.Context, next, seen uint64) uint64 {
 			if m.sequence > next {
 				f.lost(next, m.sequence)
 			}
-			f.deliver(m)
 			next = m.sequence + 1
 			f.advance(next)
+			f.deliver(m)
 			f.filled = time.Now()
 		}
 		if more {
