@@ -42,17 +42,19 @@ func newPacketReader(nc net.Conn, tcp *net.TCPConn) *packetReader {
 }
 
 // next returns the next whole packet in the buffer. ok is false if more bytes
-// are needed. The body is valid until the next fill.
-func (r *packetReader) next(maxRemaining int) (h mqtt.Header, body []byte, ok bool, err error) {
+// are needed. The body is valid until the next fill. A packet of more than most
+// bytes, its fixed header counted as the standard counts it, is an error as soon
+// as its length is known.
+func (r *packetReader) next(most int) (h mqtt.Header, body []byte, ok bool, err error) {
 	pending := r.buf[r.start:]
 	h, ok, err = mqtt.ParseHeader(pending)
 	if err != nil || !ok {
 		return h, nil, false, err
 	}
-	if h.Remaining > maxRemaining {
+	total := h.Size + h.Remaining
+	if total > most {
 		return h, pending[h.Size:], false, &mqtt.Error{Code: mqtt.PacketTooLarge, Detail: "packet larger than the Maximum Packet Size"}
 	}
-	total := h.Size + h.Remaining
 	if len(pending) < total {
 		return h, nil, false, nil
 	}
