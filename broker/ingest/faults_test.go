@@ -308,8 +308,9 @@ func (h *history) end() {
 }
 
 // inOrder checks that each device's values first appear in the order it sent
-// them: live, all of them, once unless it sent them twice; in the log, where one may
-// be found wanted when those of other topics are there already, those of each topic.
+// them: live, all of them and once. In the log, where one may be found wanted when
+// those of other topics are there already, and of a device that sent them twice,
+// that goes for those of each topic.
 func (h *history) inOrder(where string, values []*value.Value, live bool) {
 	last := make(map[string]int)
 	seen := make(map[string]bool)
@@ -326,7 +327,7 @@ func (h *history) inOrder(where string, values []*value.Value, live bool) {
 		}
 		seen[v.ClientID] = true
 		stream := fmt.Sprint(n / 1_000_000)
-		if !live {
+		if !live || stream == fmt.Sprint(oldDevice) {
 			stream += v.Topic
 		}
 		if h.faulty[v.ClientID] {

@@ -37,7 +37,7 @@ func (s *step4) forward(notices []*value.Value) {
 	n, copies, dropped := 0, 0, 0
 	for ; n < len(s.unsent); n++ {
 		e := s.unsent[n]
-		if e.refusal != 0 {
+		if e.refusal != 0 && !e.forwardedRefused() {
 			dropped++ // its device is told that it was not taken
 			continue
 		}
@@ -67,4 +67,12 @@ func (s *step4) forward(notices []*value.Value) {
 	if cap(s.batch) > keptCapacity {
 		s.batch = nil
 	}
+}
+
+// forwardedRefused reports whether the live copy of a refused entry leaves all the
+// same: the log has the value or is about to, and perhaps one behind it that was not
+// refused. Without its live copy, that one would overtake it when it comes again.
+func (e *entry) forwardedRefused() bool {
+	late := e.refusal == LogTimeout || e.refusal == RetainedTimeout
+	return late && !e.clear && (e.log == flying || e.log == landed)
 }

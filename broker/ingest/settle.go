@@ -15,7 +15,8 @@ import (
 //  2. An outcome without refusal is given only to an entry that is stored, whose
 //     live copy has left, whose log and retained steps are landed or unneeded, and
 //     that was found unneeded under the generation current at that moment.
-//  3. Live copies leave in lane order. One that must land first (QoS 2 in the
+//  3. Live copies leave in lane order, those of refused entries only if the log
+//     takes the value all the same. One that must land first (QoS 2 in the
 //     log, a deleted retained message) holds those behind it.
 //  4. The log gets what it wants in lane order: one batch at a time, and an entry
 //     found wanted late goes in front of what was not batched yet.
