@@ -2,8 +2,9 @@ package main
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"io"
+	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -26,35 +27,53 @@ func runCommand(out, log io.Writer) *cobra.Command {
 	return c
 }
 
-// run runs a replica until ctx is done. Lines for people to paste go to out, and
-// only for the trial start; the log goes to log.
+// run runs a replica of a configuration file, or the one for trying out, until
+// ctx is done.
 func run(ctx context.Context, file string, out, log io.Writer) error {
-	c := trial()
-	if file != "" {
-		var err error
-		if c, err = config.Load(file); err != nil {
-			return err
-		}
-	} else if err := prepareTrial(c); err != nil {
+	if file == "" {
+		return runTrial(ctx, trial(), out, log)
+	}
+	c, err := config.Load(file)
+	if err != nil {
 		return err
 	}
 	r, err := replica.New(c, replica.NewLogger(log, c.Log), release())
 	if err != nil {
 		return err
 	}
-	if file == "" {
-		go func() {
-			select {
-			case <-r.Started():
-			case <-ctx.Done():
-				return
-			}
-			if err := welcome(ctx, out, c, r); err != nil {
-				fmt.Fprintln(log, "embedded broker: no client for trying out:", err)
-			}
-		}()
-	}
 	return r.Run(ctx)
+}
+
+// runTrial is run with an example model and a client made for the person at the
+// terminal. The lines to paste go to out, the log goes to log.
+func runTrial(ctx context.Context, c *config.Config, out, log io.Writer) error {
+	if err := prepareTrial(c); err != nil {
+		return err
+	}
+	r, err := replica.New(c, replica.NewLogger(log, c.Log), release())
+	if err != nil {
+		return err
+	}
+	running, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	var welcomed sync.WaitGroup
+	welcomed.Go(func() {
+		select {
+		case <-r.Started():
+		case <-running.Done():
+			return
+		}
+		if err := welcome(running, out, c, r); err != nil {
+			stop(err) // nobody could sign in: not what was asked for
+		}
+	})
+	err = r.Run(running)
+	stop(nil)
+	welcomed.Wait()
+	if cause := context.Cause(running); cause != nil && !errors.Is(cause, context.Canceled) {
+		err = errors.Join(cause, err)
+	}
+	return err
 }
 
 func welcome(ctx context.Context, out io.Writer, c *config.Config, r *replica.Replica) error {

@@ -56,7 +56,7 @@ func (r *Replica) openChain(ctx context.Context) error {
 	r.retained = kept
 	r.closers = append(r.closers, func() error { kept.Close(); return nil })
 	c := r.config
-	r.server = server.New(server.Options{Config: c, Access: r.access, Retained: kept, Store: r.store, Metrics: r.metrics, Log: r.log})
+	r.server = server.New(server.Options{Config: c, Access: r.access, Retained: kept, Store: r.store, Metrics: r.metrics, Log: r.log, LogID: r.logID})
 	r.ingest = ingest.New(ingest.Options{
 		Grammar: r.grammar(), Model: r.model, Historian: r.historian, Logs: r.store, Retained: kept, Live: r.server, Wanted: r.server,
 		Metrics: r.metrics, Logger: r.log, LiveQoS: c.LiveMirror.QoS,
@@ -66,6 +66,15 @@ func (r *Replica) openChain(ctx context.Context) error {
 	})
 	r.server.SetIngest(r.ingest)
 	return nil
+}
+
+// logID names the session log of a workspace by the workspace's id, which stays
+// when its slug changes.
+func (r *Replica) logID(workspace string) string {
+	if ws, ok := r.model().Workspace(workspace); ok {
+		return ws.ID
+	}
+	return workspace
 }
 
 func (r *Replica) openCertificates(context.Context) error {

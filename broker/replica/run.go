@@ -55,7 +55,7 @@ func (r *Replica) Run(ctx context.Context) (err error) {
 // stop lets no client wait and loses nothing: see doc.go.
 func (r *Replica) stop(d *doors) error {
 	r.stopping.Store(true)
-	r.log.Info("stopping: clients are disconnected and may reconnect elsewhere", "clients", r.server.Stats().Clients, "within", StopBound)
+	r.log.Info("stopping: clients are disconnected, what they sent is settled", "clients", r.server.Stats().Clients, "within", StopBound)
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(context.Background(), StopBound-headroom)
 	defer cancel()
