@@ -155,7 +155,11 @@ func (c *connection) signIn(ctx context.Context, p *mqtt.Connect) (*access.Grant
 	case <-ctx.Done():
 		return nil, unavailable
 	}
-	grants, err := s.options.Access.SignIn(ctx, p.Username, p.Password, c.nc.Remote)
+	var grants *access.Grants
+	err := access.ErrRefused // a token alone names its client, but MQTT signs in with both
+	if p.Username != "" {
+		grants, err = s.options.Access.SignIn(ctx, p.Username, p.Password, c.nc.Remote)
+	}
 	switch {
 	case err == nil:
 		return grants, nil

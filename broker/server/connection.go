@@ -57,8 +57,9 @@ type connection struct {
 	// tail: the session has taken everything the feed has dispatched, so the feed
 	// delivers to it directly. Otherwise pump reads the log for it.
 	tail, pumping bool
-	dirty         bool // in a list of connections to start
-	dropping      bool // its queue has dropped values: said so
+	verdicts      topicVerdicts // what the session wants of the feed's directory
+	dirty         bool          // in a list of connections to start
+	dropping      bool          // its queue has dropped values: said so
 	attached      bool
 	ended         bool
 	detached      bool

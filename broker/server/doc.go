@@ -28,7 +28,8 @@
 // What a subscriber is sent, it is sent by exactly one path: a clean session and
 // QoS 0 by Deliver, a persistent session's QoS 1 and 2 by the session log. At the
 // tail of the log one feed per workspace serves all sessions from one read; a
-// session that is behind has a pump of its own until it has caught up.
+// session that is behind has a pump of its own until it has caught up; the feed's
+// directory tells it which entries are worth reading.
 //
 // Limits of this package are those of config.Limits, per replica.
 package server

@@ -26,8 +26,16 @@ type feed struct {
 	// next is the sequence to be dispatched next. Owner: mu.
 	next uint64
 	// done is next as of the last whole batch, readable without mu.
-	done atomic.Uint64
+	done      atomic.Uint64
+	directory *directory
+	// trim is the sequence at which the directory next forgets what the log has
+	// dropped. Owner: the goroutine of follow.
+	trim uint64
 }
+
+// trimEvery is how many entries pass between two looks at what the log has
+// dropped: the directory holds at most as many more than the log, four bytes each.
+const trimEvery = 1 << 16
 
 // openFeed opens the workspace's log and its feed, once, and returns the log's
 // next sequence.
@@ -59,7 +67,7 @@ func (w *workspace) startFeed(ctx context.Context) (*feed, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the bounds of session log %q: %w", w.slug, err)
 	}
-	f := &feed{log: log, next: last + 1}
+	f := &feed{log: log, next: last + 1, directory: newDirectory(last + 1), trim: last + 1 + trimEvery}
 	f.done.Store(f.next)
 	w.feed.Store(f)
 	w.server.tasks.Add(1)
@@ -93,22 +101,29 @@ func (w *workspace) follow(f *feed) {
 		var started touched
 		f.mu.Lock()
 		for i := range entries {
-			w.dispatch(entries[i], &started)
+			v, err := value.DecodeRecord(entries[i].Data)
+			if err != nil {
+				w.server.log.Error("embedded broker: a session log record cannot be read", "workspace", w.slug, "sequence", entries[i].Sequence, "error", err)
+			} else {
+				f.directory.add(entries[i].Sequence, v.Name)
+				w.dispatch(v, entries[i].Sequence, &started)
+			}
 			f.next = entries[i].Sequence + 1
 		}
 		f.done.Store(f.next)
 		f.mu.Unlock()
 		started.start()
+		if f.done.Load() >= f.trim {
+			f.trim = f.done.Load() + trimEvery
+			if first, _, err := f.log.Bounds(w.server.ctx); err == nil {
+				f.directory.forget(first)
+			}
+		}
 	}
 }
 
 // dispatch gives one entry to the sessions at the tail that want it.
-func (w *workspace) dispatch(entry state.Entry, started *touched) {
-	v, err := value.DecodeRecord(entry.Data)
-	if err != nil {
-		w.server.log.Error("embedded broker: a session log record cannot be read", "workspace", w.slug, "sequence", entry.Sequence, "error", err)
-		return
-	}
+func (w *workspace) dispatch(v *value.Value, sequence uint64, started *touched) {
 	m := w.match(v.Name)
 	e := encoding{value: v}
 	targets := m.targets
@@ -118,7 +133,7 @@ func (w *workspace) dispatch(entry state.Entry, started *touched) {
 	for i := range targets {
 		t := &targets[i]
 		if t.session.Persistent && t.client.online.Load() {
-			t.client.deliverTail(t, entry.Sequence, &e, started)
+			t.client.deliverTail(t, sequence, &e, started)
 		}
 	}
 }
@@ -148,12 +163,45 @@ const pumpBatch = 256
 // pumpRetry is the pause after a read that failed.
 const pumpRetry = 200 * time.Millisecond
 
+// reading is what one step of a pump has found to read: the wanted sequences
+// before to, or, where the directory does not reach back, a batch from the first.
+type reading struct {
+	wanted []uint64
+	to     uint64
+	batch  bool
+}
+
+// read reads the entries.
+func (f *feed) read(ctx context.Context, r *reading, dst []state.Entry) ([]state.Entry, error) {
+	if r.batch {
+		return f.log.Read(ctx, r.to, pumpBatch, dst)
+	}
+	for i := 0; i < len(r.wanted); {
+		run := 1
+		for i+run < len(r.wanted) && r.wanted[i+run] == r.wanted[i]+uint64(run) {
+			run++
+		}
+		var err error
+		at := len(dst)
+		if dst, err = f.log.Read(ctx, r.wanted[i], run, dst); err != nil {
+			return dst, err
+		}
+		// The log may have dropped some, and read on beyond them.
+		for len(dst) > at && dst[len(dst)-1].Sequence > r.wanted[i+run-1] {
+			dst = dst[:len(dst)-1]
+		}
+		i += run
+	}
+	return dst, nil
+}
+
 // pump sends a session what it has to send again, then what it has not read of
 // the log, until it is at the tail or without room. One pump runs per
 // connection; what makes room later starts another (refill).
 func (c *connection) pump() {
 	f := c.ws.feed.Load()
 	var buf []state.Entry
+	var sequences []uint64
 	for {
 		c.lock.Lock()
 		if f == nil || !c.pumpable() {
@@ -170,35 +218,56 @@ func (c *connection) pump() {
 			}
 			continue
 		}
-		from := c.session.Position
+		se := c.session
+		r := reading{to: se.Position}
+		var covered bool
+		r.wanted, r.to, covered = f.directory.scan(se.Position, sequences[:0], pumpBatch, &c.verdicts, se.Wants)
+		sequences = r.wanted
+		from := se.Position
+		r.batch = !covered
+		if covered && len(r.wanted) == 0 {
+			se.Position = r.to
+			c.lock.Unlock()
+			if r.to == from && c.reachTail(f) {
+				return
+			}
+			continue
+		}
 		c.start()
 		c.lock.Unlock()
-		entries, err := f.log.Read(c.server.ctx, from, pumpBatch, buf[:0])
+		entries, err := f.read(c.server.ctx, &r, buf[:0])
 		if err != nil {
 			c.holdReads(err)
 			return
 		}
 		buf = entries
-		if len(entries) == 0 {
-			if c.reachTail(f) {
-				return
+		if r.batch {
+			if len(entries) == 0 {
+				if c.reachTail(f) {
+					return
+				}
+				continue
 			}
-			continue
+			if entries[0].Sequence > from {
+				// A gap, or entries the log has dropped: its bounds tell.
+				first, _, err := f.log.Bounds(c.server.ctx)
+				if err != nil {
+					c.holdReads(err)
+					return
+				}
+				if first > from {
+					c.lock.Lock()
+					c.missed(min(first, entries[0].Sequence) - from)
+					c.lock.Unlock()
+				}
+			}
+			r.to = entries[len(entries)-1].Sequence + 1
+		} else if gone := len(r.wanted) - len(entries); gone > 0 {
+			c.lock.Lock()
+			c.missed(uint64(gone))
+			c.lock.Unlock()
 		}
-		if entries[0].Sequence > from {
-			// A gap, or entries the log has dropped: its bounds tell.
-			first, _, err := f.log.Bounds(c.server.ctx)
-			if err != nil {
-				c.holdReads(err)
-				return
-			}
-			if first > from {
-				c.lock.Lock()
-				c.missed(min(first, entries[0].Sequence) - from)
-				c.lock.Unlock()
-			}
-		}
-		c.take(entries)
+		c.take(entries, r.to)
 	}
 }
 
@@ -265,8 +334,9 @@ func (c *connection) missed(n uint64) {
 	c.server.metrics.SessionLogValuesMissed.Add(float64(n))
 }
 
-// take delivers a batch of entries as far as there is room.
-func (c *connection) take(entries []state.Entry) {
+// take delivers a batch of entries as far as there is room; with all delivered the
+// session has looked at everything before to.
+func (c *connection) take(entries []state.Entry, to uint64) {
 	values := make([]*value.Value, len(entries))
 	for i := range entries {
 		v, err := value.DecodeRecord(entries[i].Data)
@@ -297,6 +367,7 @@ func (c *connection) take(entries []state.Entry) {
 		}
 		se.Position = sequence + 1
 	}
+	se.Position = max(se.Position, to)
 }
 
 // takeOne delivers one entry of the log to the session, if it wants it: one copy

@@ -103,6 +103,7 @@ func (c *connection) subscribe(f mqtt.Subscription, id uint32) (sub *session.Sub
 		return nil, false, mqtt.QuotaExceeded, nil
 	}
 	replaced := c.session.Subscribe(sub) // [MQTT-3.8.4-3]
+	c.verdicts = topicVerdicts{}
 	w.add(c.client, c.session, sub)
 	return sub, replaced == nil, mqtt.ReasonCode(f.QoS), nil // [MQTT-3.8.4-7]
 }

@@ -69,6 +69,16 @@ func (s *Session) Subscriptions() []*Subscription {
 // Len returns the number of subscriptions.
 func (s *Session) Len() int { return len(s.subs) }
 
+// Wants reports whether a subscription of the session matches the topic name.
+func (s *Session) Wants(name string) bool {
+	for _, sub := range s.subs {
+		if topic.Match(sub.Bare, name) {
+			return true
+		}
+	}
+	return false
+}
+
 // Matching appends to dst the session's own subscriptions that match v, and the
 // shared ones for which v names this session as the chosen member.
 func (s *Session) Matching(dst []*Subscription, v *value.Value) []*Subscription {
