@@ -1,8 +1,6 @@
 package ingest
 
 import (
-	"fmt"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
