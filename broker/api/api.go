@@ -56,10 +56,11 @@ type Options struct {
 	// TrustClientAddresses says that the socket's peer is the client itself and
 	// not a proxy in front of many, so that failed sign-ins count against it.
 	TrustClientAddresses bool
-	// MaxRequests bounds the requests served at once, health and metrics apart.
-	// 0 means 256.
+	// MaxRequests bounds the requests served at once, health and metrics apart; those
+	// that carry values may take a quarter of it, so that tokens and management are
+	// served while the historian holds up the rest. 0 means 256.
 	MaxRequests int
-	// MaxWriteBytes bounds the body of a write. 0 means 8 MiB.
+	// MaxWriteBytes bounds the body of a write. 0 means 4 MiB.
 	MaxWriteBytes int64
 	// WriteWait is how long a write waits for its outcomes; it must exceed what the
 	// ingest chain itself takes to refuse. 0 means 45 s.
@@ -74,12 +75,21 @@ const (
 	readHeaderTimeout = 5 * time.Second
 	readTimeout       = 30 * time.Second
 	idleTimeout       = 2 * time.Minute
+
+	// maxReads is how many pages of history are read at once: each may take
+	// historian.PageBytes, and twice that as JSON. Others wait their turn.
+	maxReads = 8
+	// readBound is the longest a read may take, its turn included.
+	readBound = 20 * time.Second
+	// signInBound is the longest a credential check may take.
+	signInBound = 10 * time.Second
 )
 
 // API serves the routes of openapi.yaml. It holds no state of its own.
 type API struct {
-	o     Options
-	slots chan struct{}
+	o Options
+	// A token for each request, request that carries values, and read of history.
+	slots, heavy, reads chan struct{}
 }
 
 // New returns an API. It starts nothing.
@@ -88,17 +98,17 @@ func New(o Options) *API {
 		o.MaxRequests = 256
 	}
 	if o.MaxWriteBytes == 0 {
-		o.MaxWriteBytes = 8 << 20
+		o.MaxWriteBytes = 4 << 20
 	}
 	if o.WriteWait == 0 {
 		o.WriteWait = 45 * time.Second
 	}
-	return &API{o: o, slots: make(chan struct{}, o.MaxRequests)}
+	return &API{o: o, slots: make(chan struct{}, o.MaxRequests), heavy: make(chan struct{}, max(1, o.MaxRequests/4)), reads: make(chan struct{}, maxReads)}
 }
 
 // Server returns an HTTP server for the handler, with every bound against slow
 // and oversize requests set; the caller gives it a listener and shuts it down.
-func (a *API) Server(handler http.Handler, errors *slog.Logger) *http.Server {
+func (a *API) Server(handler http.Handler) *http.Server {
 	return &http.Server{
 		Handler:           handler,
 		ReadHeaderTimeout: readHeaderTimeout,
@@ -106,6 +116,8 @@ func (a *API) Server(handler http.Handler, errors *slog.Logger) *http.Server {
 		WriteTimeout:      readTimeout + a.o.WriteWait,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
-		ErrorLog:          slog.NewLogLogger(errors.Handler(), slog.LevelDebug),
+		// What net/http has to say is about one peer's connection (a failed TLS
+		// handshake); panics do not get there, guarded reports them.
+		ErrorLog: slog.NewLogLogger(a.o.Log.Handler(), slog.LevelDebug),
 	}
 }

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"net/netip"
@@ -90,7 +91,9 @@ func (a *API) signIn(r *http.Request) (*access.Grants, *refusal) {
 		}
 		id, secret = "", strings.TrimSpace(token)
 	}
-	grants, err := a.o.Access.SignIn(r.Context(), id, []byte(secret), a.remote(r))
+	ctx, cancel := context.WithTimeout(r.Context(), signInBound)
+	defer cancel()
+	grants, err := a.o.Access.SignIn(ctx, id, []byte(secret), a.remote(r))
 	var throttled *access.ThrottledError
 	if err != nil {
 		a.countFailure(err)

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"math"
@@ -69,8 +70,17 @@ func (a *API) history(w http.ResponseWriter, r *http.Request, c caller) *refusal
 	if q.refused != nil {
 		return q.refused
 	}
+	ctx, cancel := context.WithTimeout(r.Context(), readBound)
+	defer cancel()
+	select {
+	case a.reads <- struct{}{}:
+		// Held until the page is written: it is the page that takes the memory.
+		defer func() { <-a.reads }()
+	case <-ctx.Done():
+		return refuse(http.StatusServiceUnavailable, codeBusy, "%d pages of history are being read, the most there may be at once", maxReads).after(retrySoon)
+	}
 	began := time.Now()
-	found, err := a.o.History.Read(r.Context(), read)
+	found, err := a.o.History.Read(ctx, read)
 	a.o.Metrics.HistorianReadSeconds.Observe(time.Since(began).Seconds())
 	a.o.Metrics.HistorianReads.WithLabelValues(readResult(err)).Inc()
 	switch {

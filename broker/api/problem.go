@@ -43,11 +43,12 @@ const (
 	codeUnavailable   = "unavailable"    // the store cannot serve now
 	codeBusy          = "too_many_requests_at_once"
 	codeUnknownResult = "outcome_unknown" // no answer within the bound: the values may be stored
+	codeInternal      = "internal_error"  // a fault of the broker
 )
 
 var problemCodes = []string{
 	codeBadRequest, codeParameter, codeBody, codeMediaType, codeTooLarge, codeUnauthorized, codeThrottled, codeScope, codeWorkspace,
-	codeNotGranted, codeNotFound, codeMethod, codeExists, codeRefused, codeUnavailable, codeBusy, codeUnknownResult,
+	codeNotGranted, codeNotFound, codeMethod, codeExists, codeRefused, codeUnavailable, codeBusy, codeUnknownResult, codeInternal,
 }
 
 // refusal is an error that knows its HTTP answer.
@@ -101,7 +102,7 @@ func writeBody(w http.ResponseWriter, status int, contentType string, body any) 
 		// Every body type here is ours, and the values in it are stored JSON: this
 		// is a damaged row, which the caller must not take for an empty answer.
 		status, contentType = http.StatusInternalServerError, "application/problem+json"
-		data, _ = json.Marshal(problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Code: codeUnavailable,
+		data, _ = json.Marshal(problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Code: codeInternal,
 			Detail: "the answer could not be encoded: " + err.Error()})
 	}
 	w.Header().Set("Content-Type", contentType)

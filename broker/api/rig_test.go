@@ -1,7 +1,6 @@
 package api
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -54,7 +53,6 @@ type rig struct {
 	ready     atomic.Pointer[error]
 	connected []Connection
 	router    routers.Router
-	log       *bytes.Buffer
 	options   Options
 }
 

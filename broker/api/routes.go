@@ -2,6 +2,7 @@ package api
 
 import (
 	"net/http"
+	"runtime/debug"
 	"strconv"
 	"time"
 
@@ -32,10 +33,11 @@ type route struct {
 	scope string
 	// admin says that the operator's socket serves the route too.
 	admin bool
-	// probe routes are served however many requests there are.
-	probe   bool
-	open    http.HandlerFunc
-	handler handler
+	// probe routes are served however many requests there are; heavy ones carry
+	// values.
+	probe, heavy bool
+	open         http.HandlerFunc
+	handler      handler
 }
 
 func (a *API) routes() []route {
@@ -46,10 +48,10 @@ func (a *API) routes() []route {
 		{method: "GET", path: "/api/v1/openapi.yaml", open: a.document},
 		{method: "POST", path: "/api/v1/oauth2/token", open: a.token},
 
-		{method: "GET", path: "/api/v1/uns/{workspace}/history", scope: ScopeRead, handler: a.history},
-		{method: "POST", path: "/api/v1/uns/{workspace}/values", scope: ScopeWrite, handler: a.write},
-		{method: "GET", path: "/api/v1/uns/{workspace}/retained", scope: ScopeRead, handler: a.retained},
-		{method: "GET", path: "/api/v1/uns/{workspace}/rejects", scope: ScopeRead, handler: a.rejects},
+		{method: "GET", path: "/api/v1/uns/{workspace}/history", scope: ScopeRead, handler: a.history, heavy: true},
+		{method: "POST", path: "/api/v1/uns/{workspace}/values", scope: ScopeWrite, handler: a.write, heavy: true},
+		{method: "GET", path: "/api/v1/uns/{workspace}/retained", scope: ScopeRead, handler: a.retained, heavy: true},
+		{method: "GET", path: "/api/v1/uns/{workspace}/rejects", scope: ScopeRead, handler: a.rejects, heavy: true},
 		{method: "GET", path: "/api/v1/uns/{workspace}/connections", scope: ScopeRead, handler: a.connections},
 
 		{method: "GET", path: "/api/v1/api-clients", scope: ScopeClients, handler: a.listClients, admin: true},
@@ -72,12 +74,16 @@ func (a *API) Handler() http.Handler {
 		if serve == nil {
 			serve = a.signedIn(r.scope, r.handler)
 		}
-		if !r.probe {
-			serve = a.limited(serve)
+		switch {
+		case r.probe:
+		case r.heavy:
+			serve = limited(a.slots, limited(a.heavy, serve))
+		default:
+			serve = limited(a.slots, serve)
 		}
 		mux.HandleFunc(r.method+" "+r.path, a.counted(r, serve))
 	}
-	return guarded(mux)
+	return a.guarded(mux)
 }
 
 // AdminHandler serves the operator of the machine, who needs no credential: being
@@ -94,7 +100,7 @@ func (a *API) AdminHandler() http.Handler {
 		}
 		mux.HandleFunc(r.method+" "+r.path, serve)
 	}
-	return guarded(mux)
+	return a.guarded(mux)
 }
 
 func asOperator(h handler) http.HandlerFunc {
@@ -133,25 +139,32 @@ func (s *statusWriter) WriteHeader(status int) {
 // Unwrap lets http.ResponseController reach the connection.
 func (s *statusWriter) Unwrap() http.ResponseWriter { return s.ResponseWriter }
 
-// limited serves at most MaxRequests at once, so that slow readers of history
-// cannot take the memory that ingest needs.
-func (a *API) limited(next http.HandlerFunc) http.HandlerFunc {
+// limited serves as many requests at once as slots has room for, so that slow
+// clients of the API cannot take the memory that ingest needs.
+func limited(slots chan struct{}, next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		select {
-		case a.slots <- struct{}{}:
-			defer func() { <-a.slots }()
+		case slots <- struct{}{}:
+			defer func() { <-slots }()
 			next(w, r)
 		default:
-			refuse(http.StatusServiceUnavailable, codeBusy, "%d requests are being served, the most there may be at once", cap(a.slots)).
+			refuse(http.StatusServiceUnavailable, codeBusy, "%d requests are being served, the most there may be at once", cap(slots)).
 				after(retrySoon).write(w)
 		}
 	}
 }
 
-// guarded sets what every answer has and refuses unknown paths and methods as
-// problems instead of the mux's plain text.
-func guarded(mux *http.ServeMux) http.Handler {
+// guarded sets what every answer has, refuses unknown paths and methods as
+// problems instead of the mux's plain text, and keeps a fault in one request from
+// passing unseen.
+func (a *API) guarded(mux *http.ServeMux) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer func() {
+			if fault := recover(); fault != nil {
+				a.o.Log.Error("HTTP request ended by a fault of the broker: report it", "method", r.Method, "path", r.URL.Path, "fault", fault, "stack", string(debug.Stack()))
+				refuse(http.StatusInternalServerError, codeInternal, "a fault of the broker; its log says more").write(w)
+			}
+		}()
 		h := w.Header()
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Cache-Control", "no-store")

@@ -32,16 +32,11 @@ func (r *Replica) openAccess(ctx context.Context) error {
 }
 
 func (r *Replica) openModel(context.Context) error {
-	if r.config.ModelFile == "" {
-		empty := model.Empty()
-		r.model = func() *model.Model { return empty }
-		return nil
-	}
 	f, err := model.Open(r.config.ModelFile, r.log)
 	if err != nil {
 		return fmt.Errorf("model: %w", err)
 	}
-	r.modelFile, r.model = f, f.Current
+	r.model = f
 	r.closers = append(r.closers, func() error { f.Close(); return nil })
 	return nil
 }
@@ -58,7 +53,7 @@ func (r *Replica) openChain(ctx context.Context) error {
 	c := r.config
 	r.server = server.New(server.Options{Config: c, Access: r.access, Retained: kept, Store: r.store, Metrics: r.metrics, Log: r.log, LogID: r.logID})
 	r.ingest = ingest.New(ingest.Options{
-		Grammar: r.grammar(), Model: r.model, Historian: r.historian, Logs: r.store, Retained: kept, Live: r.server, Wanted: r.server,
+		Grammar: r.grammar(), Model: r.model.Current, Historian: r.historian, Logs: r.store, Retained: kept, Live: r.server, Wanted: r.server,
 		Metrics: r.metrics, Logger: r.log, LiveQoS: c.LiveMirror.QoS,
 		MaxTopicBytes: c.Limits.MaxTopicBytes, MaxTopicLevels: c.Limits.MaxTopicLevels,
 		AppendWait: c.SessionLogAppendWait, StoreBudget: c.Historian.RetryBudget,
@@ -71,7 +66,7 @@ func (r *Replica) openChain(ctx context.Context) error {
 // logID names the session log of a workspace by the workspace's id, which stays
 // when its slug changes.
 func (r *Replica) logID(workspace string) string {
-	if ws, ok := r.model().Workspace(workspace); ok {
+	if ws, ok := r.model.Current().Workspace(workspace); ok {
 		return ws.ID
 	}
 	return workspace
@@ -113,6 +108,7 @@ func (r *Replica) openAPI() {
 	})
 	m := r.metrics
 	m.RetainedMessages.From(func() float64 { return float64(r.retained.Len()) })
+	m.HistorianBytes.FromKnown(func() (float64, bool) { return bytesBelow(r.historyDir()) })
 }
 
 // CheckFiles reads the files a configuration names as a start would, and returns

@@ -56,10 +56,10 @@ func (r *Replica) openDoors() (*doors, error) {
 	for transport, address := range d.mqtt.Addrs() {
 		d.addresses[transport] = address.String()
 	}
-	d.http = r.api.Server(r.api.Handler(), r.log)
+	d.http = r.api.Server(r.api.Handler())
 	d.serve(d.http, web)
 	if socket != nil {
-		d.admin = r.api.Server(r.api.AdminHandler(), r.log)
+		d.admin = r.api.Server(r.api.AdminHandler())
 		d.serve(d.admin, socket)
 	}
 	return d, nil

@@ -63,8 +63,8 @@ func (p *probe) state() error {
 	return nil
 }
 
-// run probes until ctx is done and logs each change.
-func (p *probe) run(ctx context.Context, log *slog.Logger) {
+// run probes until ctx is done, logs each change and calls after behind each probe.
+func (p *probe) run(ctx context.Context, log *slog.Logger, after func()) {
 	tick := time.NewTicker(probeEvery)
 	defer tick.Stop()
 	for {
@@ -77,6 +77,7 @@ func (p *probe) run(ctx context.Context, log *slog.Logger) {
 		case changed:
 			log.Info(p.name + " takes writes")
 		}
+		after()
 		select {
 		case <-ctx.Done():
 			return

@@ -25,7 +25,7 @@ func TestAStoreThatSaysItCannotServeIsBelievedAtOnceAndTrustedAgainOnceItCan(t *
 			return nil
 		}}
 		var log bytes.Buffer
-		go p.run(t.Context(), NewLogger(&log, config.Log{}))
+		go p.run(t.Context(), NewLogger(&log, config.Log{}), func() {})
 		synctest.Wait()
 		if err := p.state(); err != nil {
 			t.Fatalf("after a good probe: %v, want ready", err)
@@ -60,7 +60,7 @@ func TestAStoreThatDoesNotAnswerIsGivenFifteenSeconds(t *testing.T) {
 			return ctx.Err()
 		}}
 		var log bytes.Buffer
-		go p.run(t.Context(), NewLogger(&log, config.Log{}))
+		go p.run(t.Context(), NewLogger(&log, config.Log{}), func() {})
 		time.Sleep(probeBound - time.Millisecond)
 		if err := p.state(); err != nil {
 			t.Fatalf("just before the bound: %v, want ready", err)
@@ -82,7 +82,7 @@ func TestAStoreThatFailsNowAndThenStaysReady(t *testing.T) {
 			return errors.New("timed out")
 		}}
 		var log bytes.Buffer
-		go p.run(t.Context(), NewLogger(&log, config.Log{}))
+		go p.run(t.Context(), NewLogger(&log, config.Log{}), func() {})
 		synctest.Wait()
 		for range 20 {
 			time.Sleep(probeEvery)

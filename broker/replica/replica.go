@@ -45,8 +45,7 @@ type Replica struct {
 	store     state.Store
 	historian historian.Historian
 	access    *access.Access
-	model     func() *model.Model
-	modelFile *model.File // nil without a model file
+	model     *model.File
 	retained  *retained.Retained
 	server    *server.Server
 	ingest    *ingest.Ingest
@@ -103,7 +102,7 @@ func (r *Replica) openStores(context.Context) error {
 	}
 	r.store = store
 	r.closers = append(r.closers, store.Close)
-	h, err := pebble.Open(filepath.Join(c.DataDir, "history"), pebble.Options{MaxAge: c.Historian.MaxAge, MaxBytes: c.Historian.MaxBytes, Logger: r.log})
+	h, err := pebble.Open(r.historyDir(), pebble.Options{MaxAge: c.Historian.MaxAge, MaxBytes: c.Historian.MaxBytes, Logger: r.log})
 	if err != nil {
 		return fmt.Errorf("open historian in %s: %w", c.DataDir, err)
 	}
@@ -112,6 +111,8 @@ func (r *Replica) openStores(context.Context) error {
 	r.probes = []*probe{{name: stateProbe, check: store.Probe}, {name: historianProbe, check: h.Check}}
 	return nil
 }
+
+func (r *Replica) historyDir() string { return filepath.Join(r.config.DataDir, "history") }
 
 // grammar builds and takes apart the names of this installation.
 func (r *Replica) grammar() topic.Grammar { return topic.Grammar{Version: r.config.TopicVersion} }

@@ -25,7 +25,7 @@ func (r *Replica) Run(ctx context.Context) (err error) {
 		if _, err := p.once(ctx); err != nil {
 			r.log.Error(p.name+" does not take writes", "error", err)
 		}
-		tasks.Go(func() { p.run(background, r.log) })
+		tasks.Go(func() { p.run(background, r.log, func() { _ = r.ready() }) }) // ready keeps the gauge
 	}
 	if r.seeder != nil {
 		tasks.Go(func() {
@@ -34,6 +34,7 @@ func (r *Replica) Run(ctx context.Context) (err error) {
 			}
 		})
 	}
+	tasks.Go(func() { r.countModels(background) })
 	doors, err := r.openDoors()
 	if err != nil {
 		return err

@@ -61,10 +61,8 @@ func (r *Replica) status() api.Status {
 	if d := r.doors.Load(); d != nil {
 		b.Listeners = d.listeners()
 	}
-	if r.modelFile != nil {
-		if err := r.modelFile.Err(); err != nil {
-			b.Model.Error = err.Error()
-		}
+	if err := r.model.Err(); err != nil {
+		b.Model.Error = err.Error()
 	}
 	return api.Status{Broker: b}
 }
