@@ -51,13 +51,14 @@ type generation struct {
 }
 
 // openGeneration opens the store. next is the least Position that may be given out.
-func openGeneration(h *Historian, next uint64) (g *generation, err error) {
-	g = &generation{
-		dir: h.dir, log: h.log, fs: newFencedFS(h.fs), onFail: h.generationFailed,
+func openGeneration(h *Historian, next uint64) (opened *generation, err error) {
+	g := &generation{
+		dir: h.dir, log: h.log, onFail: h.generationFailed,
 		queue: make(chan *request, 256), written: make(chan *group, 64),
 		failed: make(chan struct{}), stop: make(chan struct{}), ended: make(chan struct{}),
 		inGroup: make(map[rowKey]uint64),
 	}
+	g.fs = newFencedFS(h.fs, g.fail)
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("open history: %v\n%s", p, debug.Stack())
@@ -70,6 +71,9 @@ func openGeneration(h *Historian, next uint64) (g *generation, err error) {
 	defer cache.Unref()
 	g.db, err = crdb.Open(h.dir, storeOptions(g.fs, h.lock, cache, g.events(), &pebbleLog{g}))
 	if err != nil {
+		if cause := g.cause.Load(); cause != nil {
+			err = *cause // what Pebble met behind the fence is no news
+		}
 		return nil, fmt.Errorf("open history: %w", err)
 	}
 	if err := g.load(h, next); err != nil {
@@ -129,7 +133,8 @@ func (g *generation) fail(cause error) {
 	})
 }
 
-// isFailed reports whether fail was called.
+// isFailed reports whether fail was called. What is not failed yet may still be
+// fenced already: only fs.raised tells whether something is durable.
 func (g *generation) isFailed() bool { return g.cause.Load() != nil }
 
 // close ends the workers, having done what is queued unless the generation failed,

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 
 	crdb "github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -28,6 +29,8 @@ type Historian struct {
 	current *generation // nil while the store is closed
 	trouble *trouble    // nil while writes are taken
 	closed  bool
+
+	attempts atomic.Int64 // to open the store again that failed
 
 	events  chan struct{} // capacity 1: a generation failed, or Close was called
 	stopped chan struct{} // closed when the supervisor has ended

@@ -97,6 +97,7 @@ func (h *Historian) recover(retry *backoff) {
 		return
 	}
 	retry.failed(time.Now())
+	h.attempts.Add(1)
 	h.setTrouble(newTrouble(h.dir, err))
 }
 
@@ -209,11 +210,11 @@ const probeBytes = 64 << 10
 
 // probe writes, syncs and removes a file.
 func (h *Historian) probe() error {
-	if err := h.space(); err != nil {
-		return err
-	}
 	if err := h.fs.MkdirAll(h.dir, 0o755); err != nil {
 		return fmt.Errorf("test the disk: %w", err)
+	}
+	if err := h.space(); err != nil {
+		return err
 	}
 	name := h.fs.PathJoin(h.dir, "write-test")
 	file, err := h.fs.Create(name, vfs.WriteCategoryUnspecified)

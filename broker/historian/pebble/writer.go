@@ -61,8 +61,8 @@ func (g *generation) sync() {
 		if err := next.batch.SyncWait(); err != nil {
 			g.fail(fmt.Errorf("sync history: %w", err))
 		}
-		if g.isFailed() {
-			continue // nobody may be told that it is durable
+		if g.fs.raised.Load() {
+			continue // the sync may have been none: nobody may be told that it is durable
 		}
 		_ = next.batch.Close()
 		for _, r := range next.requests {
