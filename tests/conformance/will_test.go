@@ -195,6 +195,7 @@ func TestAWillIsRetainedWhereItsTopicIs(t *testing.T) {
 			sub := watcher(t, topic, 1)
 			broker.Connect(t, v, "dev-a", will(topic, `"gone"`, func(w *mqtt.Will) { w.Retain = true })).Drop()
 			sub.ExpectPublish(topic, `"gone"`)
+			publisher(t).Publish(retainedTopic(), 1, "1") // behind the will on its way into the retained store
 			late := broker.Connect(t, v, "dev-b")
 			late.Subscribe(topic, 0)
 			if retained {
