@@ -39,8 +39,7 @@
 //     Wanted's generation moved, and appended first. QoS 0 waits for none of step
 //     4; its durable steps still happen.
 //
-// A publish refused for time's sake (HistorianUnavailable, HistorianQuarantined,
-// NoRoom, LogTimeout, RetainedTimeout) takes along those of its connection on its
+// A publish refused for time's sake (Refusal.Passing) takes along those of its connection on its
 // topic that are in the lane behind it and in no log batch, because the device may
 // send it again and must not be overtaken by itself. If the connection ends with a
 // refusal (Ordered) it takes along all of them, and what the connection still

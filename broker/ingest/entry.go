@@ -29,9 +29,10 @@ type Publish struct {
 	// stored once. 0: chosen at admission.
 	Timestamp int64
 	RowID     uint64
-	// Ordered says that a refusal ends the connection (MQTT 3.x): one refused for
-	// time's sake takes with it every later publish of the same Completion, not
-	// only those on its topic, and none after it is accepted.
+	// Ordered says that a refusal for time's sake (Refusal.Passing) at QoS 1 or 2
+	// ends the connection, as it must with MQTT 3.x: it takes with it every later
+	// publish of the same Completion, not only those on its topic, and none after it
+	// is accepted.
 	Ordered bool
 	// Done gets the outcome, under Slot. It is comparable, one per connection.
 	Done Completion

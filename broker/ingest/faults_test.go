@@ -153,7 +153,7 @@ func (d *device) ended() int {
 	defer d.mu.Unlock()
 	first := -1
 	for slot, o := range d.outcomes {
-		if o.Refusal.passing() && (first < 0 || int(slot) < first) {
+		if o.Refusal.Passing() && (first < 0 || int(slot) < first) {
 			first = int(slot)
 		}
 	}
@@ -223,7 +223,7 @@ func (h *history) append(trouble bool) error {
 func (h *history) check(d *device, slot uint64, o Outcome) {
 	key, s := h.of(d, slot)
 	if o.Refusal != 0 {
-		if !o.Refusal.passing() {
+		if !o.Refusal.Passing() {
 			h.mu.Lock()
 			h.faulty[key] = true
 			h.mu.Unlock()

@@ -153,9 +153,8 @@ func TestValuesAreQuarantinedAfterRepeatedHungWrites(t *testing.T) {
 				refused++
 			}
 		}
-		// Those behind it on its topic are refused with it: they must not overtake it.
-		if refused != 50 || len(d.outcomes) != 100 || !slices.IsSorted(d.slots) {
-			t.Errorf("%d of %d refused, want 50 of 100 in order", refused, len(d.outcomes))
+		if refused != 1 || len(d.outcomes) != 100 || !slices.IsSorted(d.slots) {
+			t.Errorf("%d of %d refused, want that one of 100, in order", refused, len(d.outcomes))
 		}
 		close(release)
 		synctest.Wait()

@@ -83,12 +83,13 @@ func (r Refusal) String() string {
 	return r.Reason()
 }
 
-// passing reports whether the refusal says nothing about the value: time, not
-// cause, decided. The device may send it again, so nothing that came behind it
-// may overtake it.
-func (r Refusal) passing() bool {
+// Passing reports whether the refusal says nothing about the value: time, not
+// cause, decided, and the device should send it again, so nothing that came behind
+// it may overtake it. It is what ends an Ordered connection: an MQTT 3 device has
+// no other way to learn of it. Shed is not among them, as it ends everything.
+func (r Refusal) Passing() bool {
 	switch r {
-	case HistorianUnavailable, HistorianQuarantined, NoRoom, LogTimeout, RetainedTimeout:
+	case HistorianUnavailable, NoRoom, LogTimeout, RetainedTimeout:
 		return true
 	}
 	return false

@@ -160,7 +160,7 @@ func (s *step4) advance(ev *events) work {
 	for _, e := range ev.stored {
 		e.stored = now
 		s.cuts.arrive(e)
-		if e.refusal.passing() && !e.follows {
+		if e.refusal.Passing() && !e.follows {
 			s.cut(e)
 		}
 	}
