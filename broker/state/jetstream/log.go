@@ -1,0 +1,158 @@
+package jetstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"maestrohub.io/uns/broker/state"
+)
+
+// log implements state.Log.
+type log struct {
+	store  *Store
+	conn   *connection
+	stream string
+	writer *writer
+	ring   *ring
+	feed   *feed
+	// known is the highest message sequence this replica has seen: a read that
+	// ends before it is stale.
+	known atomic.Uint64
+}
+
+func newLog(s *Store, workspaceID string) *log {
+	l := &log{store: s, conn: s.shared, stream: state.LogStream + workspaceID}
+	l.ring = newRing(s.options.RingBytes)
+	l.writer = newWriter(l, logPrefix+workspaceID+"."+newID())
+	l.feed = &feed{
+		conn: s.shared, stream: l.stream, subject: tailPrefix + workspaceID + ".>", every: 2 * time.Second,
+		begin: l.ring.reset, deliver: l.follow, lost: func(_, to uint64) { l.ring.reset(to) },
+	}
+	return l
+}
+
+func (l *log) seen(message uint64) {
+	for {
+		k := l.known.Load()
+		if message <= k || l.known.CompareAndSwap(k, message) {
+			return
+		}
+	}
+}
+
+// Append implements state.Log.
+func (l *log) Append(ctx context.Context, records [][]byte) (uint64, error) {
+	if len(records) == 0 || len(records) > state.MaxAppend {
+		return 0, fmt.Errorf("append of %d records: a batch has 1 to %d", len(records), state.MaxAppend)
+	}
+	if err := l.conn.closed(); err != nil {
+		return 0, fmt.Errorf("append to %s: %w", l.stream, err)
+	}
+	most := l.conn.maxPayload() - headerRoom - 2*frameOverhead
+	for i, r := range records {
+		if max := l.store.options.LogMaxBytes - headerRoom; max > 0 && int64(len(r)) > max {
+			return 0, fmt.Errorf("append to %s: %w: record %d has %d bytes, the log at most %d", l.stream, state.ErrQuota, i, len(r), max)
+		}
+		if most > 0 && int64(len(r)) > most {
+			return 0, fmt.Errorf("append to %s: %w: record %d has %d bytes, NATS takes at most %d", l.stream, state.ErrQuota, i, len(r), most)
+		}
+	}
+	first, err := l.writer.append(ctx, records)
+	if err != nil {
+		return 0, fmt.Errorf("append to %s: %w", l.stream, err)
+	}
+	return first, nil
+}
+
+// Read implements state.Log. It reads from whichever copy is near, but not less
+// than this replica has seen already.
+func (l *log) Read(ctx context.Context, from uint64, most int, dst []state.Entry) ([]state.Entry, error) {
+	begin := len(dst)
+	least := l.known.Load()
+	next := messageOf(from)
+	for try := 0; len(dst)-begin < most; {
+		msgs, more, err := l.conn.page(ctx, l.stream, "", next, min(most-(len(dst)-begin)+1, pageMessages))
+		if err != nil {
+			return dst[:begin], err
+		}
+		for _, m := range msgs {
+			next = m.sequence + 1
+			n := len(dst)
+			if dst, err = decodeFrame(dst, m); err != nil {
+				l.store.options.Logger.Error("broker cluster: a message of the session log is left out", "stream", l.stream, "error", err)
+				continue
+			}
+			k := n
+			for k < len(dst) && dst[k].Sequence < from {
+				k++
+			}
+			dst = append(dst[:n], dst[k:]...)
+			if len(dst)-begin >= most {
+				return dst[:begin+most], nil
+			}
+		}
+		if more {
+			continue
+		}
+		if next > least {
+			break
+		}
+		_, err = l.conn.get(ctx, l.stream, getRequest{Sequence: next, Next: ">"})
+		if errors.Is(err, state.ErrNotFound) {
+			break
+		}
+		if err != nil {
+			return dst[:begin], err
+		}
+		try++
+		if err := l.conn.rest(ctx, min(time.Millisecond<<min(try, 8), 100*time.Millisecond)); err != nil {
+			return dst[:begin], fmt.Errorf("read %s: %w: %w", l.stream, state.ErrUnavailable, err)
+		}
+	}
+	return dst, nil
+}
+
+// Bounds implements state.Log. It asks the leader.
+func (l *log) Bounds(ctx context.Context) (first, last uint64, err error) {
+	info, err := l.conn.info(ctx, l.stream)
+	if err != nil {
+		return 0, 0, fmt.Errorf("bounds of %s: %w", l.stream, err)
+	}
+	l.seen(info.State.Last)
+	last = info.State.Last * sequenceStride
+	if info.State.Messages == 0 {
+		return last + 1, last, nil
+	}
+	ends := [2]uint64{info.State.First, info.State.Last}
+	var entries [2][]state.Entry
+	for i, at := range ends {
+		if i == 1 && at == ends[0] {
+			entries[1] = entries[0]
+			break
+		}
+		m, err := l.conn.get(ctx, l.stream, getRequest{Sequence: at, Next: ">"})
+		if errors.Is(err, state.ErrNotFound) {
+			return last + 1, last, nil // all dropped meanwhile
+		}
+		if err == nil {
+			entries[i], err = decodeFrame(nil, m)
+		}
+		if err != nil {
+			return 0, 0, fmt.Errorf("bounds of %s: %w", l.stream, err)
+		}
+	}
+	return entries[0][0].Sequence, entries[1][len(entries[1])-1].Sequence, nil
+}
+
+// follow takes in a message of the feed.
+func (l *log) follow(m message) {
+	l.seen(m.sequence)
+	entries, err := decodeFrame(nil, m)
+	if err != nil {
+		l.store.options.Logger.Error("broker cluster: a message of the session log is left out", "stream", l.stream, "error", err)
+	}
+	l.ring.add(m.sequence, entries, len(m.data))
+}
