@@ -26,6 +26,8 @@ type Options struct {
 	MembersTTL time.Duration
 	// LogOverhead is what the store may count for a record beside its data.
 	LogOverhead int64
+	// Only chooses among the tests by what they promise. nil: all.
+	Only func(promise string) bool
 	// Patience is how long a write, a read that lags or a watch may take.
 	// 0: 10 s.
 	Patience time.Duration
@@ -52,6 +54,9 @@ func Run(t *testing.T, open func(t *testing.T) state.Store, options Options) {
 	for _, suite := range suites {
 		t.Run(suite.name, func(t *testing.T) {
 			for _, test := range suite.tests {
+				if options.Only != nil && !options.Only(test.promise) {
+					continue
+				}
 				t.Run(strings.ReplaceAll(test.promise, " ", "_"), func(t *testing.T) {
 					test.run(newBench(t, open, options))
 				})
