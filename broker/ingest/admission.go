@@ -32,11 +32,11 @@ func (i *Ingest) address(name string, g *access.Grants) (topic.Inbox, *model.Wor
 	if in.Client != g.ClientID() {
 		return in, nil, Outcome{Refusal: OtherInbox, Detail: fmt.Sprintf("inbox of client %q, signed in as %q", in.Client, g.ClientID())}
 	}
-	if n := len(in.Topic); i.o.MaxTopicBytes > 0 && n > i.o.MaxTopicBytes {
+	if n := len(name); i.o.MaxTopicBytes > 0 && n > i.o.MaxTopicBytes {
 		return in, nil, Outcome{Refusal: TopicInvalid, Detail: fmt.Sprintf("topic of %d bytes; at most %d are allowed", n, i.o.MaxTopicBytes)}
 	}
 	if i.o.MaxTopicLevels > 0 {
-		if n := topic.Levels(in.Topic); n > i.o.MaxTopicLevels {
+		if n := topic.Levels(name); n > i.o.MaxTopicLevels {
 			return in, nil, Outcome{Refusal: TopicInvalid, Detail: fmt.Sprintf("topic of %d levels; at most %d are allowed", n, i.o.MaxTopicLevels)}
 		}
 	}

@@ -20,7 +20,7 @@ func TestEveryRefusalAtAdmissionIsAnOutcome(t *testing.T) {
 		"no topic":         {"mHv1.0/acme/_ingress/press", "1", NotInbox, ""},
 		"reserved level":   {"mHv1.0/acme/_ingress/press/_alerts/a", "1", NotInbox, "_alerts"},
 		"wildcard":         {"mHv1.0/acme/_ingress/press/temp/+", "1", TopicInvalid, ""},
-		"too many levels":  {"mHv1.0/acme/_ingress/press/a/b/c/d/e", "1", TopicInvalid, "at most 4"},
+		"too many levels":  {"mHv1.0/acme/_ingress/press/a/b/c/d/e", "1", TopicInvalid, "at most 8"},
 		"too many bytes":   {"mHv1.0/acme/_ingress/press/" + strings.Repeat("a", 65), "1", TopicInvalid, "at most 64"},
 		"other workspace":  {"mHv1.0/globex/_ingress/press/temp/a", "1", OtherWorkspace, "globex"},
 		"other inbox":      {"mHv1.0/acme/_ingress/lathe/temp/a", "1", OtherInbox, "lathe"},
@@ -37,7 +37,7 @@ func TestEveryRefusalAtAdmissionIsAnOutcome(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
-				r := newRig(t, func(o *Options) { o.MaxTopicLevels, o.MaxTopicBytes = 4, 64 })
+				r := newRig(t, func(o *Options) { o.MaxTopicLevels, o.MaxTopicBytes = 8, 64 })
 				r.grants = limited
 				d := &device{}
 				r.Publish(Publish{Name: c.name, Payload: []byte(c.payload), QoS: 1, Grants: r.grants, Done: d})

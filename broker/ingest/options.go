@@ -66,7 +66,7 @@ type Options struct {
 
 	// LiveQoS is the lowest QoS of a live copy (liveMirror.qos): 0 or 1.
 	LiveQoS byte
-	// MaxTopicBytes and MaxTopicLevels bound the topic below the inbox; 0: no bound.
+	// MaxTopicBytes and MaxTopicLevels bound the topic name as published; 0: no bound.
 	MaxTopicBytes, MaxTopicLevels int
 
 	// AppendWait is how long a publish waits for room, and a stored value for the

@@ -265,6 +265,11 @@ func (c *connection) attach(ctx context.Context, cl *client, p *mqtt.Connect, gr
 		}
 		position = next
 	}
+	connack := c.connack(p, grants, expiry, assigned)
+	c.maxPacket, c.problemInfo = p.MaximumPacketSize, p.RequestProblemInformation
+	if len(connack.AppendLimited(nil, c.version, c.maxPacket)) == 0 { // [MQTT-3.1.2-24]
+		return &refusal{code: mqtt.PacketTooLarge, label: "maximum_packet_size", detail: "the CONNACK is larger than the client's Maximum Packet Size"}
+	}
 
 	var after func()
 	cl.lock.Lock()
@@ -280,8 +285,8 @@ func (c *connection) attach(ctx context.Context, cl *client, p *mqtt.Connect, gr
 	s.cancelWill(cl)
 	s.agenda.cancel(cl.expiry)
 	cl.expiry = nil
-	present := cl.session != nil
-	if !present { // [MQTT-3.1.2-6]
+	connack.SessionPresent = cl.session != nil // [MQTT-3.2.2-2], [MQTT-3.2.2-3]
+	if cl.session == nil {                     // [MQTT-3.1.2-6]
 		cl.session = &session.Session{ClientID: cl.id, Identity: grants.ClientID(), Workspace: grants.Workspace(),
 			Persistent: expiry > 0, Position: position}
 		cl.session.Queue.Limit = s.limits.MaxSubscriberQueue
@@ -291,7 +296,6 @@ func (c *connection) attach(ctx context.Context, cl *client, p *mqtt.Connect, gr
 	se.Window.Limit = int(min(p.ReceiveMaximum, s.limits.ReceiveMaximum)) // [MQTT-3.3.4-9]
 
 	c.session = se
-	c.maxPacket, c.problemInfo = p.MaximumPacketSize, p.RequestProblemInformation
 	c.zeroExpiry = p.SessionExpiry == 0
 	c.grants, c.will = grants, p.Will
 	c.since = time.Now()
@@ -301,7 +305,6 @@ func (c *connection) attach(ctx context.Context, cl *client, p *mqtt.Connect, gr
 	c.tail = false
 	cl.conn, cl.last = c, c
 	cl.online.Store(true)
-	connack := c.connack(p, present, expiry, assigned)
 	c.out.answer(mqtt.CONNACK, func(dst []byte) []byte { return connack.AppendLimited(dst, c.version, c.maxPacket) })
 	c.cover()
 	c.scheduleRecheck()
@@ -334,11 +337,11 @@ func (c *connection) sessionExpiry(p *mqtt.Connect) uint32 {
 func (s *Server) longestExpiry() uint32 { return uint32(s.limits.MaxSessionExpiry / time.Second) }
 
 // connack announces exactly what this broker offers and what differs from what
-// the client asked.
-func (c *connection) connack(p *mqtt.Connect, present bool, expiry uint32, assigned string) *mqtt.Connack {
+// the client asked. Session Present is the caller's to set.
+func (c *connection) connack(p *mqtt.Connect, grants *access.Grants, expiry uint32, assigned string) *mqtt.Connack {
 	s := c.server
 	features := s.options.Config.Broker.Features
-	a := &mqtt.Connack{SessionPresent: present, Code: mqtt.Success, AssignedClientID: assigned} // [MQTT-3.2.2-2], [MQTT-3.2.2-3]
+	a := &mqtt.Connack{Code: mqtt.Success, AssignedClientID: assigned}
 	keepAlive := p.KeepAlive
 	if longest := uint16(s.limits.MaxKeepAlive / time.Second); p.Version >= mqtt.V5 && (keepAlive == 0 || keepAlive > longest) {
 		keepAlive = longest
@@ -356,7 +359,7 @@ func (c *connection) connack(p *mqtt.Connect, present bool, expiry uint32, assig
 	a.TopicAliasMaximum = features.TopicAliases
 	a.SubscriptionIDsAvailable, a.SharedAvailable = &features.SubscriptionIdentifiers, &features.SharedSubscriptions
 	if p.RequestResponseInformation { // [MQTT-3.1.2-28]
-		a.ResponseInformation = s.grammar.Data(c.session.Workspace, "")
+		a.ResponseInformation = s.grammar.Data(grants.Workspace(), "")
 	}
 	return a
 }

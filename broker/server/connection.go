@@ -136,8 +136,7 @@ func (c *connection) handle(h mqtt.Header, body []byte) error {
 		if err := mqtt.DecodePing(h); err != nil {
 			return err
 		}
-		c.answer(mqtt.PINGRESP, mqtt.AppendPingresp) // [MQTT-3.12.4-1]
-		return nil
+		return c.answer(mqtt.PINGRESP, mqtt.AppendPingresp) // [MQTT-3.12.4-1]
 	case mqtt.DISCONNECT:
 		return c.onDisconnect(h, body)
 	case mqtt.CONNECT:
@@ -153,11 +152,16 @@ func (c *connection) handle(h mqtt.Header, body []byte) error {
 	}
 }
 
-// answer appends a packet of ours that is not a delivery.
-func (c *connection) answer(t mqtt.PacketType, appendTo func(dst []byte) []byte) {
+// answer appends a packet of ours that is not a delivery. One the client's Maximum
+// Packet Size leaves no room for is an error: it must not be sent
+// [MQTT-3.1.2-24], and a client that waits for it would wait for ever.
+func (c *connection) answer(t mqtt.PacketType, appendTo func(dst []byte) []byte) error {
 	c.lock.Lock()
-	c.out.answer(t, appendTo)
-	c.lock.Unlock()
+	defer c.lock.Unlock()
+	if !c.out.answer(t, appendTo) {
+		return &mqtt.Error{Code: mqtt.PacketTooLarge, Detail: t.String() + " larger than the client's Maximum Packet Size"}
+	}
+	return nil
 }
 
 // afterBatch sends what the batch of packets gave rise to, and waits while the

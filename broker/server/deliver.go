@@ -5,6 +5,7 @@ import (
 
 	"maestrohub.io/uns/broker/mqtt"
 	"maestrohub.io/uns/broker/session"
+	"maestrohub.io/uns/broker/topic"
 	"maestrohub.io/uns/broker/value"
 )
 
@@ -84,12 +85,17 @@ func (cl *client) deliverLive(t *target, e *encoding, started *touched) {
 		return
 	}
 	effect, ok := session.Effective(t.subs, e.value, session.Live, cl.id)
-	if !ok || t.session.Persistent && effect.QoS > 0 || !effect.Covered && !c.grants.MayRead(e.value.Name) {
+	if !ok || t.session.Persistent && logged(e.value, effect.QoS) || !effect.Covered && !c.grants.MayRead(e.value.Name) {
 		return
 	}
 	c.offer(session.Item{Value: e.value, Effect: effect}, e)
 	started.add(c)
 }
+
+// logged reports whether a persistent session takes v from the session log when
+// it gets it at this QoS. Alerts and errors are in no log: a session has them
+// while it is connected.
+func logged(v *value.Value, qos byte) bool { return qos > 0 && !topic.Reserved(v.Topic) }
 
 // offer sends a live or retained message now, or queues it. The lock is held. e
 // may be nil.
@@ -146,7 +152,7 @@ func (c *connection) transmit(it session.Item, e *encoding) {
 	if it.Source == session.FromRetained {
 		entry.Topic = v.Name
 	}
-	if !c.session.Persistent {
+	if it.Source == session.FromLive {
 		entry.Value = v
 	}
 	c.session.Window.Send(entry)

@@ -56,17 +56,21 @@ func (o *output) ack(v mqtt.Version, t mqtt.PacketType, id uint16, code mqtt.Rea
 }
 
 // answer appends a packet that is not a delivery, unless the connection is
-// closing.
-func (o *output) answer(t mqtt.PacketType, appendTo func(dst []byte) []byte) {
+// closing. false means that appendTo left the packet out, as too large.
+func (o *output) answer(t mqtt.PacketType, appendTo func(dst []byte) []byte) bool {
 	if o.closing {
-		return
+		return true
 	}
 	buf := o.buffer()
 	before := len(buf)
 	o.buf = appendTo(buf)
+	if len(o.buf) == before {
+		return false
+	}
 	o.answers++
 	o.metrics.PacketsSent[t].Inc()
 	o.metrics.BytesSent[t].Add(float64(len(o.buf) - before))
+	return true
 }
 
 // start begins writing unless a write is under way. The client's mutex is held.

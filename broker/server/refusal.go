@@ -18,11 +18,11 @@ func reasonCode(r ingest.Refusal) (code mqtt.ReasonCode, retry bool) {
 		return mqtt.TopicNameInvalid, false
 	case ingest.Payload:
 		return mqtt.PayloadFormatInvalid, false
-	case ingest.TooLarge:
+	case ingest.TooLarge, ingest.LogRefused:
 		return mqtt.QuotaExceeded, false
 	case ingest.Schema, ingest.Range, ingest.Quality, ingest.Unstorable, ingest.HistorianQuarantined:
 		return mqtt.ImplementationSpecificError, false
 	default: // the historian, the session log or the retained store, or stopping
-		return mqtt.UnspecifiedError, true
+		return mqtt.UnspecifiedError, r.Passing() || r == ingest.Shed
 	}
 }

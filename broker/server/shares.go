@@ -31,7 +31,7 @@ func (m *matches) choose(v *value.Value) (logged bool) {
 
 // fromLog reports whether the member takes v from the session log.
 func (b binding) fromLog(v *value.Value) bool {
-	return b.session.Persistent && min(v.QoS, b.sub.QoS) > 0
+	return b.session.Persistent && logged(v, min(v.QoS, b.sub.QoS))
 }
 
 // pick returns the member whose turn it is, leaving out one session.

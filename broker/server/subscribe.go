@@ -49,7 +49,9 @@ func (c *connection) onSubscribe(h mqtt.Header, body []byte) error {
 		}
 	}
 	suback := mqtt.Suback{PacketID: p.PacketID, Codes: codes} // [MQTT-3.8.4-1], [MQTT-3.8.4-2]
-	c.answer(mqtt.SUBACK, func(dst []byte) []byte { return suback.AppendLimited(dst, c.version, c.maxPacket) })
+	if err := c.answer(mqtt.SUBACK, func(dst []byte) []byte { return suback.AppendLimited(dst, c.version, c.maxPacket) }); err != nil {
+		return err
+	}
 	for _, sub := range retained {
 		c.sendRetained(sub)
 	}
@@ -175,6 +177,5 @@ func (c *connection) onUnsubscribe(h mqtt.Header, body []byte) error {
 		}
 	}
 	unsuback := mqtt.Unsuback{PacketID: p.PacketID, Codes: codes} // [MQTT-3.10.4-4]
-	c.answer(mqtt.UNSUBACK, func(dst []byte) []byte { return unsuback.AppendLimited(dst, c.version, c.maxPacket) })
-	return nil
+	return c.answer(mqtt.UNSUBACK, func(dst []byte) []byte { return unsuback.AppendLimited(dst, c.version, c.maxPacket) })
 }

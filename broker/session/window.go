@@ -9,7 +9,7 @@ import (
 type Source uint8
 
 const (
-	// FromLive: nowhere but in the entry; it ends with a clean session.
+	// FromLive: nowhere but in the entry.
 	FromLive Source = iota
 	// FromLog: at Position of the workspace's session log.
 	FromLog
@@ -30,9 +30,8 @@ type Entry struct {
 	Position uint64
 	// Topic is the full topic name, for FromRetained.
 	Topic string
-	// Value is the message. It is kept for a clean session only: a persistent
-	// session finds it again by Source, so that an offline session costs no copy
-	// of its values.
+	// Value is the message, kept for FromLive only: the others are found again by
+	// Source, so that an offline session costs no copy of its values.
 	Value  *value.Value
 	Retain bool
 	IDs    []uint32
