@@ -42,13 +42,13 @@ func (p *Publish) Decode(v Version, h Header, body []byte) error {
 	p.Dup = h.Flags&8 != 0 && p.QoS > 0
 	r := reader{rest: body, v: v, t: PUBLISH}
 	// The topic name comes first [MQTT-3.3.2-1] and has no wildcard [MQTT-3.3.2-2].
-	p.Topic = r.name("topic name", TopicNameInvalid, statement{"MQTT-3.3.2-2", "MQTT-3.3.2-2"})
+	p.Topic = r.name("topic name", statement{"MQTT-3.3.2-2", "MQTT-3.3.2-2"})
 	if p.QoS > 0 {
 		p.PacketID = r.identifier(publishID)
 	}
 	if v < V5 {
 		if len(p.Topic) == 0 && r.err == nil { // [MQTT-4.7.3-1]
-			r.fail(TopicNameInvalid, statement{v3: "MQTT-4.7.3-1"}, "topic name is empty")
+			r.fail(MalformedPacket, statement{v3: "MQTT-4.7.3-1"}, "topic name is empty")
 		}
 		p.Payload = r.rest
 		return r.err

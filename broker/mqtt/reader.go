@@ -132,7 +132,7 @@ func (r *reader) string(field string) string {
 }
 
 // name takes a topic name that may be empty; it aliases the body.
-func (r *reader) name(field string, code ReasonCode, wildcard statement) []byte {
+func (r *reader) name(field string, wildcard statement) []byte {
 	b := r.bytes(field)
 	if plainName(b) {
 		return b
@@ -142,7 +142,7 @@ func (r *reader) name(field string, code ReasonCode, wildcard statement) []byte 
 		return nil
 	}
 	if bytes.ContainsAny(b, "+#") {
-		r.fail(code, wildcard, "%s %.64q has a wildcard", field, b)
+		r.fail(MalformedPacket, wildcard, "%s %.64q has a wildcard", field, b)
 		return nil
 	}
 	return b

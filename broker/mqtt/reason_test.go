@@ -79,12 +79,12 @@ func TestConnectReturnCodesComeBack(t *testing.T) {
 
 func TestErrorsNameCodeDetailAndStatement(t *testing.T) {
 	_, err := decode(V5, wire(`30 ("a/#" ())`))
-	if got, want := err.Error(), `Topic Name invalid (0x90): PUBLISH: topic name "a/#" has a wildcard [MQTT-3.3.2-2]`; got != want {
+	if got, want := err.Error(), `Malformed Packet (0x81): PUBLISH: topic name "a/#" has a wildcard [MQTT-3.3.2-2]`; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 	err = fmt.Errorf("read packet: %w", err)
-	if !errors.Is(err, TopicNameInvalid) || errors.Is(err, MalformedPacket) {
-		t.Errorf("%v is not just %v", err, TopicNameInvalid)
+	if !errors.Is(err, MalformedPacket) || errors.Is(err, TopicNameInvalid) {
+		t.Errorf("%v is not just %v", err, MalformedPacket)
 	}
 	if got := ReasonCode(0x7E).Error() + ", " + Success.String(); got != "reason code 0x7E, Success" {
 		t.Error(got)

@@ -65,7 +65,7 @@ func (s *Subscribe) Decode(v Version, h Header, body []byte) error {
 func (r *reader) filter() string {
 	f := r.string("topic filter")
 	if f == "" && r.err == nil { // [MQTT-4.7.3-1]
-		r.fail(TopicFilterInvalid, statement{"MQTT-4.7.3-1", "MQTT-4.7.3-1"}, "topic filter is empty")
+		r.fail(MalformedPacket, statement{"MQTT-4.7.3-1", "MQTT-4.7.3-1"}, "topic filter is empty")
 	}
 	return f
 }

@@ -36,9 +36,9 @@ func (r *reader) will(qos byte, retain bool) *Will {
 	}
 	r.need("will topic", statement{"MQTT-3.1.2-9", "MQTT-3.1.2-9"})
 	// [MQTT-3.1.3-11], in 3.1.1 [MQTT-3.1.3-10]; no wildcard [MQTT-4.7.0-1], in 3.1.1 [MQTT-4.7.1-1]
-	w.Topic = string(r.name("will topic", TopicNameInvalid, statement{"MQTT-4.7.0-1", "MQTT-4.7.1-1"}))
+	w.Topic = string(r.name("will topic", statement{"MQTT-4.7.0-1", "MQTT-4.7.1-1"}))
 	if w.Topic == "" && r.err == nil { // [MQTT-4.7.3-1]
-		r.fail(TopicNameInvalid, statement{"MQTT-4.7.3-1", "MQTT-4.7.3-1"}, "will topic is empty")
+		r.fail(MalformedPacket, statement{"MQTT-4.7.3-1", "MQTT-4.7.3-1"}, "will topic is empty")
 	}
 	r.need("will payload", statement{"MQTT-3.1.2-9", "MQTT-3.1.2-9"})
 	w.Payload = r.copied("will payload")
