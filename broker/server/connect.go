@@ -268,7 +268,7 @@ func (c *connection) attach(ctx context.Context, cl *client, p *mqtt.Connect, gr
 	connack := c.connack(p, grants, expiry, assigned)
 	c.maxPacket, c.problemInfo = p.MaximumPacketSize, p.RequestProblemInformation
 	if len(connack.AppendLimited(nil, c.version, c.maxPacket)) == 0 { // [MQTT-3.1.2-24]
-		return &refusal{code: mqtt.PacketTooLarge, label: "maximum_packet_size", detail: "the CONNACK is larger than the client's Maximum Packet Size"}
+		return &refusal{code: mqtt.PacketTooLarge, label: "protocol_error", detail: "the CONNACK is larger than the client's Maximum Packet Size"}
 	}
 
 	var after func()
