@@ -94,6 +94,9 @@ func (h *Historian) tryStore(ctx context.Context, b *batch) error {
 		return err
 	}
 	if err := h.insert(ctx, s, b, b.pending, false); err != nil {
+		if missingPartition(err) {
+			s.known.partitions.forget()
+		}
 		return err
 	}
 	if b.settle(); len(b.pending) == 0 {
@@ -160,11 +163,9 @@ func (h *Historian) insert(ctx context.Context, s *session, b *batch, rows []*ro
 			position := binary.BigEndian.Uint64(result.Values()[0])
 			at := int(position % positionBlock)
 			if at >= len(parts[n]) {
-				// The sequence was changed by hand. Not stored yet: the transaction is open.
-				cause := fmt.Errorf("position %d is not of the batch: the sequence %s.position_block was altered, it must count in steps of %d", position, h.opts.Schema, positionBlock)
-				conn.Close(ctx)
 				_ = results.Close()
-				return &unusable{cause}
+				return &unusable{fmt.Errorf("position %d is not of the batch: the sequence %s.position_block was altered, it must count in steps of %d",
+					position, h.opts.Schema, positionBlock)}
 			}
 			if !trial {
 				stored = append(stored, found{parts[n][at], position})

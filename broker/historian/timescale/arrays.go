@@ -49,24 +49,17 @@ type arrays struct {
 
 var binaryFormat = []int16{1}
 
-// insert encodes the parameters of insert.
+// insert encodes the parameters of insert for rows in the order of the batch.
 func (a *arrays) insert(rows []*row) [][]byte {
+	for i, r := range rows {
+		r.ord = int32(i)
+	}
 	a.order = append(a.order[:0], rows...)
 	slices.SortFunc(a.order, keyOrder)
 	order := a.order
-	first := rows[0].index // rows are in the order of the batch
-	ord := func(r *row) int { return r.index - first }
-	if rows[len(rows)-1].index-first >= positionBlock {
-		// Values equal to others lie between: count instead.
-		at := make(map[*row]int, len(rows))
-		for i, r := range rows {
-			at[r] = i
-		}
-		ord = func(r *row) int { return at[r] }
-	}
 	return a.encode(len(order),
 		column{oidTimestamptz, 8, func(dst []byte, i int) []byte { return binary.BigEndian.AppendUint64(dst, uint64(order[i].micros)) }},
-		column{oidInt4, 4, func(dst []byte, i int) []byte { return binary.BigEndian.AppendUint32(dst, uint32(ord(order[i]))) }},
+		column{oidInt4, 4, func(dst []byte, i int) []byte { return binary.BigEndian.AppendUint32(dst, uint32(order[i].ord)) }},
 		column{oidInt8, 8, func(dst []byte, i int) []byte { return binary.BigEndian.AppendUint64(dst, uint64(order[i].v.Received)) }},
 		column{oidUUID, 16, func(dst []byte, i int) []byte { return append(dst, order[i].identity[:]...) }},
 		column{oidInt4, 4, func(dst []byte, i int) []byte { return binary.BigEndian.AppendUint32(dst, uint32(order[i].topic.id)) }},

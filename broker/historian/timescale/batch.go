@@ -18,6 +18,7 @@ type row struct {
 	topic  topicID
 	identity
 	nanos    int16
+	ord      int32  // among the rows of its statement
 	position uint64 // 0: not stored yet
 	same     *row   // an equal value before it in the batch, nil if it is the first
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -159,4 +158,3 @@ func (h *Historian) knowledge(p place) *knowledge {
 	}
 	return h.known
 }
-

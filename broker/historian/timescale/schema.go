@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"strings"
 	"sync/atomic"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
@@ -87,16 +89,16 @@ func (h *Historian) migrate(ctx context.Context, conn *pgx.Conn) (storage, error
 	}
 	for ; format < len(steps); format++ {
 		if _, err := tx.Exec(ctx, h.sql.Replace(steps[format]), pgx.QueryExecModeSimpleProtocol); err != nil {
-			return "", fmt.Errorf("bring the schema %s to format %d: %w", h.opts.Schema, format+1, err)
+			return "", wrong(fmt.Errorf("bring the schema %s to format %d: %w", h.opts.Schema, format+1, err))
 		}
 	}
 	if kept == "" {
 		if kept, err = h.makeTable(ctx, tx); err != nil {
-			return "", fmt.Errorf("make the table of rows: %w", err)
+			return "", wrong(fmt.Errorf("make the table of rows in the schema %s: %w", h.opts.Schema, err))
 		}
 	}
 	if _, err := tx.Exec(ctx, h.sql.Replace(`INSERT INTO @schema.format (format, storage) VALUES ($1, $2)
-			ON CONFLICT (only) DO UPDATE SET format = excluded.format`), pgx.QueryExecModeExec, len(steps), string(kept)); err != nil {
+			ON CONFLICT (one) DO UPDATE SET format = excluded.format`), pgx.QueryExecModeExec, len(steps), string(kept)); err != nil {
 		return "", err
 	}
 	if err := tx.Commit(ctx); err != nil {
@@ -104,6 +106,15 @@ func (h *Historian) migrate(ctx context.Context, conn *pgx.Conn) (storage, error
 	}
 	h.log.Info("embedded broker: history schema is ready", "schema", h.opts.Schema, "format", len(steps), "storage", string(kept))
 	return kept, nil
+}
+
+// wrong marks an error that repeating does not cure, a missing privilege above all.
+func wrong(err error) error {
+	var refused *pgconn.PgError
+	if errors.As(err, &refused) && strings.HasPrefix(refused.Code, classRule) {
+		return &unusable{err}
+	}
+	return err
 }
 
 // format reads which format the schema has, 0 if there is none.

@@ -2,7 +2,7 @@ CREATE SCHEMA IF NOT EXISTS @schema;
 
 -- One row: which format the schema has, how the rows are kept.
 CREATE TABLE @schema.format (
-	only    boolean PRIMARY KEY DEFAULT true CHECK (only),
+	one     boolean PRIMARY KEY DEFAULT true CHECK (one),
 	format  integer NOT NULL,
 	storage text NOT NULL
 );
@@ -39,7 +39,7 @@ CREATE TABLE @schema.value_partition (
 
 -- What Check writes.
 CREATE TABLE @schema.probe (
-	only    boolean PRIMARY KEY DEFAULT true CHECK (only),
+	one     boolean PRIMARY KEY DEFAULT true CHECK (one),
 	written timestamptz NOT NULL
 );
 INSERT INTO @schema.probe (written) VALUES (now());
