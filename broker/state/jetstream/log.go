@@ -21,6 +21,8 @@ type log struct {
 	// known is the highest message sequence this replica has seen: a read that
 	// ends before it is stale.
 	known atomic.Uint64
+	// perMessage is about how many records a message has had lately, times 16.
+	perMessage atomic.Int64
 }
 
 func newLog(s *Store, workspaceID string) *log {
@@ -74,7 +76,7 @@ func (l *log) Read(ctx context.Context, from uint64, most int, dst []state.Entry
 	least := l.known.Load()
 	next := messageOf(from)
 	for try := 0; len(dst)-begin < most; {
-		msgs, more, err := l.conn.page(ctx, l.stream, "", next, min(most-(len(dst)-begin)+1, pageMessages))
+		msgs, more, err := l.conn.page(ctx, l.stream, "", next, l.messagesFor(most-(len(dst)-begin)))
 		if err != nil {
 			return dst[:begin], err
 		}
@@ -85,6 +87,7 @@ func (l *log) Read(ctx context.Context, from uint64, most int, dst []state.Entry
 				l.store.options.Logger.Error("broker cluster: a message of the session log is left out", "stream", l.stream, "error", err)
 				continue
 			}
+			l.note(len(dst) - n)
 			k := n
 			for k < len(dst) && dst[k].Sequence < from {
 				k++
@@ -154,5 +157,18 @@ func (l *log) follow(m message) {
 	if err != nil {
 		l.store.options.Logger.Error("broker cluster: a message of the session log is left out", "stream", l.stream, "error", err)
 	}
+	l.note(len(entries))
 	l.ring.add(m.sequence, entries, len(m.data))
+}
+
+// note takes in how many records a message had; messagesFor is how many messages
+// to ask for to get so many records, a few more than are likely to be needed.
+func (l *log) note(records int) {
+	mean := l.perMessage.Load()
+	l.perMessage.Store(mean + (16*int64(records)-mean)/16)
+}
+
+func (l *log) messagesFor(records int) int {
+	mean := max(l.perMessage.Load(), 16)
+	return min(int(int64(records)*16*9/8/mean)+2, pageMessages)
 }
