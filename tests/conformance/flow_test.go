@@ -186,6 +186,25 @@ func TestReasonStringsGiveWayToTheMaximumPacketSize(t *testing.T) {
 	}
 }
 
+// What must not be sent and cannot be made smaller ends the connection: a client
+// would wait for it for ever.
+func TestAnAnswerTooLargeForTheClientEndsTheConnection(t *testing.T) {
+	t.Parallel()
+	shows(t, "5 MQTT-3.1.2-24")
+	c := broker.Dial(t, mqtt.V5, "tcp")
+	if a := c.Connect(broker.Credentials("dev-a", func(p *mqtt.Connect) { p.MaximumPacketSize = 10 })); a.Code != mqtt.PacketTooLarge {
+		c.Fatalf("%s, want %s", a.Code.Error(), mqtt.PacketTooLarge.Error())
+	}
+	c.ExpectClosed()
+	c = broker.Connect(t, mqtt.V5, "dev-a", func(p *mqtt.Connect) { p.MaximumPacketSize = 40 })
+	p := &mqtt.Subscribe{PacketID: 1}
+	for i := range 50 {
+		p.Filters = append(p.Filters, mqtt.Subscription{Filter: c.Topic(fmt.Sprint(i))})
+	}
+	c.Send(p)
+	c.ExpectDisconnect(mqtt.PacketTooLarge)
+}
+
 func TestWithoutProblemInformationOnlySomePacketsExplainThemselves(t *testing.T) {
 	t.Parallel()
 	shows(t, "5 MQTT-3.1.2-29")
