@@ -95,6 +95,7 @@ func TestFailingDiskIsReportedAndRecoveredWithoutARestart(t *testing.T) {
 		{"writes fail now and then", syscall.EIO, 30, []errorfs.OpKind{errorfs.OpFileWrite}, "input/output error"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			disk := vfs.NewCrashableMem()
 			f := newFaulty(disk, c.err, c.chance, c.only...)
 			h := open(t, "history", Options{FS: f.fs, Logger: quiet()})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -12,6 +13,10 @@ import (
 
 // sweepEvery is how often age is looked at when no segment was added.
 const sweepEvery = time.Minute
+
+// garbageSegments is how many removed segments' presence entries may be left, and a
+// quarter of those that live if that is more: cleaning reads all entries.
+const garbageSegments = 16
 
 // retention decides which segments go. It measures and chooses in a goroutine of
 // its own; the removal is a few deletes in the writer's next group.
@@ -24,13 +29,20 @@ type retention struct {
 	mu       sync.Mutex
 	segments []segment // copy of the catalogue, oldest first
 
-	garbage int // segments removed since presence was cleaned
+	// sizes are the segments' as last measured: all of them every minute, in
+	// between the new ones and those being written.
+	sizes    map[uint32]int64
+	measured int64 // when all were, nanoseconds since the Unix epoch
+	garbage  int   // segments removed since presence was cleaned
+	// reclaim says that removed segments may still have files.
+	reclaim bool
 }
 
 func (r *retention) init(o Options, c *catalogue) {
 	r.maxAge, r.maxBytes = o.MaxAge, o.MaxBytes
 	r.wakeup = make(chan struct{}, 1)
 	r.seen = -1
+	r.reclaim = true
 	r.wake(c)
 }
 
@@ -90,26 +102,31 @@ func (g *generation) sweep(ctx context.Context, now int64) error {
 	segments := append([]segment(nil), r.segments...)
 	r.mu.Unlock()
 
+	if r.reclaim {
+		if err := g.reclaim(ctx, segments); err != nil {
+			return err
+		}
+		r.reclaim = false
+	}
 	var drop []*segment
 	for len(segments) > 0 && r.maxAge > 0 && segments[0].end <= now-int64(r.maxAge) {
 		drop = append(drop, &segments[0])
 		segments = segments[1:]
 	}
 	if r.maxBytes > 0 {
-		excess, err := g.excess(segments)
-		if err != nil {
+		if err := g.measure(segments, now); err != nil {
 			return err
+		}
+		excess := -r.maxBytes
+		for i := range segments {
+			excess += r.sizes[segments[i].id]
 		}
 		for _, s := range removalOrder(segments, now) {
 			if excess <= 0 {
 				break
 			}
-			size, err := g.size(s.id)
-			if err != nil {
-				return err
-			}
 			drop = append(drop, s)
-			excess -= size
+			excess -= r.sizes[s.id]
 		}
 	}
 	if len(drop) == 0 {
@@ -120,8 +137,9 @@ func (g *generation) sweep(ctx context.Context, now int64) error {
 	}
 	oldest := time.Unix(0, drop[len(drop)-1].end).UTC()
 	g.log.Info("embedded broker: removed history by its retention", "segments", len(drop), "until", oldest.Format(time.RFC3339))
+	r.reclaim = true
 	r.garbage += len(drop)
-	if r.garbage < max(16, len(segments)/4) {
+	if r.garbage < max(garbageSegments, len(segments)/4) {
 		return nil
 	}
 	r.garbage = 0
@@ -147,25 +165,56 @@ func removalOrder(segments []segment, now int64) []*segment {
 	return append(ahead, order...)
 }
 
-// excess returns by how much the rows of the segments are over maxBytes.
-func (g *generation) excess(segments []segment) (int64, error) {
-	var total int64
-	for i := range segments {
-		size, err := g.size(segments[i].id)
-		if err != nil {
-			return 0, err
-		}
-		total += size
+// measure asks Pebble what the rows of the segments take on the disk: its estimate,
+// without the rows not flushed yet.
+func (g *generation) measure(segments []segment, now int64) error {
+	r := &g.retention
+	if now-r.measured >= int64(sweepEvery) {
+		r.sizes, r.measured = make(map[uint32]int64, len(segments)), now
 	}
-	return total - g.retention.maxBytes, nil
+	for i := range segments {
+		s := &segments[i]
+		if r.sizes[s.id] > 0 && i < len(segments)-8 {
+			continue // one of 0 was not flushed when it was measured
+		}
+		from, to := segmentSpan(s.id)
+		size, err := g.db.EstimateDiskUsage(from, to)
+		if err != nil {
+			return err
+		}
+		r.sizes[s.id] = int64(size)
+	}
+	return nil
 }
 
-// size returns what the rows of a segment take on the disk, by Pebble's estimate;
-// rows not flushed yet are not in it.
-func (g *generation) size(id uint32) (int64, error) {
-	from, to := segmentSpan(id)
-	size, err := g.db.EstimateDiskUsage(from, to)
-	return int64(size), err
+// reclaim takes the files of removed segments out of the store. Their rows are
+// deleted already; Pebble itself would free the space only when it next merges
+// those files, and it seldom has a reason to. It is done a sweep after the removal,
+// when the deletion is likely on the disk: else it would flush it first.
+func (g *generation) reclaim(ctx context.Context, live []segment) error {
+	ids := make([]uint32, 0, len(live))
+	for _, s := range live {
+		ids = append(ids, s.id)
+	}
+	slices.Sort(ids)
+	next := uint32(0) // the least id that is not looked at yet
+	for _, id := range ids {
+		if id > next {
+			from, _ := segmentSpan(next)
+			_, to := segmentSpan(id - 1)
+			size, err := g.db.EstimateDiskUsage(from, to)
+			if err != nil {
+				return err
+			}
+			if size > 0 {
+				if err := g.db.Excise(ctx, crdb.KeyRange{Start: from, End: to}); err != nil {
+					return err
+				}
+			}
+		}
+		next = id + 1
+	}
+	return nil
 }
 
 // dropSegment removes a segment's rows and its entry; the writer's. The topics'

@@ -14,7 +14,7 @@ import (
 // How often the disk is looked at, and how long an attempt to recover waits after
 // the one before: doubling, since each may read the whole store.
 const (
-	lookEvery    = 500 * time.Millisecond
+	lookEvery    = 200 * time.Millisecond
 	retryLongest = 30 * time.Second
 )
 
