@@ -1,0 +1,64 @@
+package cluster
+
+// Ending says how a connection ended, as far as its wills and its session care.
+type Ending uint8
+
+const (
+	// Held: it has not ended, as far as its owner record knows.
+	Held Ending = iota
+	// Left: the device sent DISCONNECT and wants no will sent.
+	Left
+	// Lost: it ended otherwise while its replica served: the network, the keep
+	// alive, a protocol error, DISCONNECT with Will Message.
+	Lost
+	// EndedStopped, EndedFenced, EndedGone: its replica stopped, fenced itself or
+	// was judged gone while it was open.
+	EndedStopped
+	EndedFenced
+	EndedGone
+)
+
+// String returns the ending's name.
+func (e Ending) String() string {
+	if int(e) < len(endingNames) {
+		return endingNames[e]
+	}
+	return "invalid ending"
+}
+
+var endingNames = [...]string{"held", "left", "lost", "stopped", "fenced", "gone"}
+
+// Owner is the record of a client id in state.Sessions: which connection holds
+// it, or held it last. It stays after the connection's end, so that a will left
+// behind can be told from that of a later connection, for maxSessionExpiry and an
+// hour; the store's time of the record is then when the connection ended.
+type Owner struct {
+	// Connection is random, made by the claim.
+	Connection  ID
+	Incarnation Incarnation
+	// Identity is the API client that holds the client id, in any workspace.
+	Identity, Workspace string
+	Ending              Ending
+}
+
+// Encode returns the record in the floor's format.
+func (o Owner) Encode(floor Format) []byte {
+	a := record(floor)
+	a.id(o.Connection)
+	a.incarnation(o.Incarnation)
+	a.string(o.Identity)
+	a.string(o.Workspace)
+	a.byte(byte(o.Ending))
+	return a.b
+}
+
+// DecodeOwner reads an Owner.
+func DecodeOwner(b []byte) (o Owner, err error) {
+	p := parse("owner record", b)
+	o.Connection = p.id("connection")
+	o.Incarnation = p.incarnation("incarnation")
+	o.Identity = p.string("identity")
+	o.Workspace = p.string("workspace")
+	o.Ending = Ending(p.enum("ending", byte(EndedGone)))
+	return o, p.end()
+}

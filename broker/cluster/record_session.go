@@ -1,0 +1,90 @@
+package cluster
+
+import "time"
+
+// Position is a place in a session log: a sequence and the store's time of the
+// entry at it. A restored log reuses sequences, so the sequence alone would take
+// another entry for the one that was read.
+type Position struct {
+	Sequence uint64
+	Time     int64 // ns since 1970; 0 with Sequence 0: before the first entry
+}
+
+// Session is a persistent session in state.SessionState, keyed by client id.
+type Session struct {
+	// ID is random, of this life of the session. The session's other records
+	// carry it; one with another ID belongs to an earlier life and counts as
+	// absent.
+	ID                  ID
+	Identity, Workspace string
+	// Expiry is the Session Expiry Interval in seconds, never more than
+	// maxSessionExpiry.
+	Expiry        uint32
+	Subscriptions []Subscription
+}
+
+// Subscription is one filter of a persistent session.
+type Subscription struct {
+	Filter            string // as the client gave it, $share/ included
+	QoS               byte
+	NoLocal           bool
+	RetainAsPublished bool
+	ID                uint32 // subscription identifier; 0: none
+	// Since is the last log position known before the subscription was written.
+	Since Position
+}
+
+// Lifetime is the expiry as a duration, bounded by maxSessionExpiry.
+func (s *Session) Lifetime(most time.Duration) time.Duration {
+	return min(time.Duration(s.Expiry)*time.Second, most)
+}
+
+// Encode returns the record in the floor's format.
+func (s *Session) Encode(floor Format) []byte {
+	a := record(floor)
+	a.id(s.ID)
+	a.string(s.Identity)
+	a.string(s.Workspace)
+	a.uint(uint64(s.Expiry))
+	a.uint(uint64(len(s.Subscriptions)))
+	for _, f := range s.Subscriptions {
+		a.string(f.Filter)
+		a.byte(f.QoS)
+		a.flags(f.NoLocal, f.RetainAsPublished)
+		a.uint(uint64(f.ID))
+		a.position(f.Since)
+	}
+	return a.b
+}
+
+// DecodeSession reads a Session.
+func DecodeSession(b []byte) (*Session, error) {
+	p, s := parse("session record", b), &Session{}
+	s.ID = p.id("id")
+	s.Identity = p.string("identity")
+	s.Workspace = p.string("workspace")
+	s.Expiry = uint32(p.limited("expiry", 1<<32-1))
+	for range p.count("subscriptions", 6) {
+		var f Subscription
+		f.Filter = p.string("filter")
+		f.QoS = p.enum("granted QoS", 2)
+		flags := p.flags("options", 2)
+		f.NoLocal, f.RetainAsPublished = flags[0], flags[1]
+		f.ID = uint32(p.limited("subscription identifier", 268435455))
+		f.Since = p.position("since")
+		s.Subscriptions = append(s.Subscriptions, f)
+	}
+	if err := p.end(); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func (a *appender) position(v Position) {
+	a.uint(v.Sequence)
+	a.int(v.Time)
+}
+
+func (p *parser) position(field string) Position {
+	return Position{Sequence: p.uint(field), Time: p.int(field)}
+}
