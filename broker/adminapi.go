@@ -37,24 +37,31 @@ type adminAPI struct {
 
 func (a *adminAPI) flags(c *cobra.Command) {
 	f := c.PersistentFlags()
-	f.StringVar(&a.url, "url", os.Getenv(envURL), "broker to reach over the network, as https://host:8080; needs a client with the scope api_clients:manage ($"+envURL+")")
-	f.StringVar(&a.id, "client-id", os.Getenv(envClient), "API client to sign in as, with --url ($"+envClient+")")
+	f.StringVar(&a.url, "url", "", "broker to reach over the network, as https://host:8080; needs a client with the scope api_clients:manage ($"+envURL+")")
+	f.StringVar(&a.id, "client-id", "", "API client to sign in as, with --url ($"+envClient+")")
 	f.StringVar(&a.secret, "secret", "", "its secret; better in $"+envSecret+", where other users of the machine do not see it")
 	f.StringVar(&a.socket, "socket", "", "operator's socket of a broker on this machine (default: the data directory's)")
 	f.StringVar(&a.config, "config", "", "configuration file of the broker on this machine (default: ./data)")
 }
 
-// open chooses the way: --url, or else the socket.
+// open chooses the way: what a flag says, then what the environment says, then the
+// socket of the broker for trying out.
 func (a *adminAPI) open() error {
+	if a.url == "" && a.socket == "" && a.config == "" {
+		a.url = os.Getenv(envURL)
+	}
 	if a.url != "" {
 		if a.socket != "" {
 			return errors.New("--url and --socket: only one may be given")
+		}
+		if a.id == "" {
+			a.id = os.Getenv(envClient)
 		}
 		if a.secret == "" {
 			a.secret = os.Getenv(envSecret)
 		}
 		if a.id == "" || a.secret == "" {
-			return fmt.Errorf("--url %s: needs --client-id and a secret ($%s)", a.url, envSecret)
+			return fmt.Errorf("--url %s: needs a client id (--client-id or $%s) and its secret ($%s)", a.url, envClient, envSecret)
 		}
 		a.url = strings.TrimSuffix(a.url, "/")
 		a.http = &http.Client{Timeout: time.Minute}

@@ -218,7 +218,21 @@ func (r *rig) call(as credential, method, path, contentType, body string) answer
 	return r.callAt(r.url, as, method, path, contentType, body)
 }
 
+// undocumented gets an answer that no operation lists.
+func (r *rig) undocumented(as credential, path string) answer {
+	r.t.Helper()
+	_, a := r.send(r.url, as, "GET", path, "", "")
+	return a
+}
+
 func (r *rig) callAt(base string, as credential, method, path, contentType, body string) answer {
+	r.t.Helper()
+	request, a := r.send(base, as, method, path, contentType, body)
+	r.documented(request, a)
+	return a
+}
+
+func (r *rig) send(base string, as credential, method, path, contentType, body string) (*http.Request, answer) {
 	r.t.Helper()
 	request, err := http.NewRequest(method, base+path, strings.NewReader(body))
 	fatal(r.t, err)
@@ -231,33 +245,32 @@ func (r *rig) callAt(base string, as credential, method, path, contentType, body
 	defer response.Body.Close()
 	data, err := io.ReadAll(response.Body)
 	fatal(r.t, err)
-	r.documented(request, response, data)
-	return answer{response.StatusCode, response.Header, data}
+	return request, answer{response.StatusCode, response.Header, data}
 }
 
 // documented checks an answer against the document. Unknown paths and methods
 // are nobody's operation; their answers are checked by the tests that ask for them.
-func (r *rig) documented(request *http.Request, response *http.Response, body []byte) {
+func (r *rig) documented(request *http.Request, a answer) {
 	r.t.Helper()
 	request = request.Clone(context.Background())
 	request.URL.Scheme, request.URL.Host, request.Host = "", "", ""
 	route, parameters, err := r.router.FindRoute(request)
 	if err != nil {
-		if response.StatusCode != http.StatusNotFound && response.StatusCode != http.StatusMethodNotAllowed {
-			r.t.Errorf("%s %s: %d, and not in openapi.yaml: %v", request.Method, request.URL, response.StatusCode, err)
+		if a.status != http.StatusNotFound && a.status != http.StatusMethodNotAllowed {
+			r.t.Errorf("%s %s: %d, and not in openapi.yaml: %v", request.Method, request.URL, a.status, err)
 		}
 		return
 	}
 	input := &openapi3filter.ResponseValidationInput{
 		RequestValidationInput: &openapi3filter.RequestValidationInput{Request: request, PathParams: parameters, Route: route},
-		Status:                 response.StatusCode, Header: response.Header,
+		Status:                 a.status, Header: a.header,
 		Options: &openapi3filter.Options{IncludeResponseStatus: true, MultiError: true},
 	}
-	input.SetBodyBytes(body)
+	input.SetBodyBytes(a.body)
 	if route.Path == "/metrics" || route.Path == "/api/v1/openapi.yaml" {
 		input.Options.ExcludeResponseBody = true
 	}
 	if err := openapi3filter.ValidateResponse(context.Background(), input); err != nil {
-		r.t.Errorf("%s %s answers %d, not as openapi.yaml says: %v\n%s", request.Method, request.URL, response.StatusCode, err, body)
+		r.t.Errorf("%s %s answers %d, not as openapi.yaml says: %v\n%s", request.Method, request.URL, a.status, err, a.body)
 	}
 }

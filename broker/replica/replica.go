@@ -84,7 +84,7 @@ func New(c *config.Config, log *slog.Logger, version string) (*Replica, error) {
 
 // open makes the parts from the bottom up.
 func (r *Replica) open(ctx context.Context) error {
-	for _, step := range []func(context.Context) error{r.openStores, r.openAccess, r.openModel, r.openChain, r.openCertificates} {
+	for _, step := range []func(context.Context) error{r.openStores, r.openAccess, r.openModel, r.openCertificates, r.openChain} {
 		if err := step(ctx); err != nil {
 			return err
 		}

@@ -37,7 +37,9 @@ func (r *Replica) Run(ctx context.Context) (err error) {
 	tasks.Go(func() { r.countModels(background) })
 	doors, err := r.openDoors()
 	if err != nil {
-		return err
+		bound, cancel := context.WithTimeout(context.Background(), headroom)
+		defer cancel()
+		return errors.Join(err, r.server.Stop(bound), r.ingest.Stop(bound))
 	}
 	r.doors.Store(doors)
 	for _, l := range doors.listeners() {
