@@ -90,10 +90,20 @@ func TestCheckConfigAcceptsAGoodFileAndListsAllThatIsWrong(t *testing.T) {
 	}
 }
 
-func TestRunRefusesAWrongConfigurationBeforeItStartsAnything(t *testing.T) {
-	bad := write(t, filepath.Join(t.TempDir(), "bad.yaml"), "modules: {uns: {brokerMemberTTL: 3s}}\n")
-	if _, err := execute(t, "", "run", "--config", bad); err == nil || !strings.Contains(err.Error(), "brokerMemberTTL") {
+func TestRunRefusesAWrongConfigurationAndSaysSoInItsLog(t *testing.T) {
+	bad := write(t, filepath.Join(t.TempDir(), "bad.yaml"), "modules: {uns: {brokerMemberTTL: 3s, replicas: 0}}\n")
+	var out, log lockedBuffer
+	if err := run(t.Context(), bad, &out, &log); err == nil || !strings.Contains(err.Error(), "brokerMemberTTL") {
 		t.Errorf("error %v, want the key named", err)
+	}
+	lines := strings.Split(strings.TrimSpace(log.String()), "\n")
+	if len(lines) < 3 {
+		t.Errorf("logged %q, want every setting that is wrong", lines)
+	}
+	for _, line := range lines {
+		if !strings.HasPrefix(line, "embedded broker: ") {
+			t.Errorf("log line %q without its prefix", line)
+		}
 	}
 }
 

@@ -3,7 +3,10 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"log/slog"
+	"strings"
 	"sync"
 
 	"github.com/spf13/cobra"
@@ -35,24 +38,30 @@ func run(ctx context.Context, file string, out, log io.Writer) error {
 	}
 	c, err := config.Load(file)
 	if err != nil {
-		return err
+		// There is no configuration yet that says how to log it.
+		for line := range strings.Lines(err.Error()) {
+			fmt.Fprintln(log, "embedded broker: "+strings.TrimRight(line, "\n"))
+		}
+		return logged{err}
 	}
-	r, err := replica.New(c, replica.NewLogger(log, c.Log), release())
-	if err != nil {
-		return err
+	logger := replica.NewLogger(log, c.Log)
+	r, err := replica.New(c, logger, release())
+	if err == nil {
+		err = r.Run(ctx)
 	}
-	return r.Run(ctx)
+	return logAtEnd(logger, err)
 }
 
 // runTrial is run with an example model and a client made for the person at the
 // terminal. The lines to paste go to out, the log goes to log.
 func runTrial(ctx context.Context, c *config.Config, out, log io.Writer) error {
+	logger := replica.NewLogger(log, c.Log)
 	if err := prepareTrial(c); err != nil {
-		return err
+		return logAtEnd(logger, err)
 	}
-	r, err := replica.New(c, replica.NewLogger(log, c.Log), release())
+	r, err := replica.New(c, logger, release())
 	if err != nil {
-		return err
+		return logAtEnd(logger, err)
 	}
 	running, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -73,7 +82,7 @@ func runTrial(ctx context.Context, c *config.Config, out, log io.Writer) error {
 	if cause := context.Cause(running); cause != nil && !errors.Is(cause, context.Canceled) {
 		err = errors.Join(cause, err)
 	}
-	return err
+	return logAtEnd(logger, err)
 }
 
 func welcome(ctx context.Context, out io.Writer, c *config.Config, r *replica.Replica) error {
@@ -82,4 +91,18 @@ func welcome(ctx context.Context, out io.Writer, c *config.Config, r *replica.Re
 		return err
 	}
 	return printTrial(out, c, secret, r.Address)
+}
+
+// logged is an error that is in the log, in its form, and need not be printed again.
+type logged struct{ error }
+
+func (l logged) Unwrap() error { return l.error }
+
+// logAtEnd makes why a broker ended, if it did not just stop, the last line of its log.
+func logAtEnd(log *slog.Logger, err error) error {
+	if err == nil {
+		return nil
+	}
+	log.Error("embedded broker: ended", "error", err)
+	return logged{err}
 }
