@@ -265,7 +265,7 @@ func TestASocketLeftBehindByAKilledBrokerIsReplacedAndAPathTooLongIsNamed(t *tes
 	}
 }
 
-func TestAStopAnswersTheRequestsUnderWayAndTurnsReadinessOff(t *testing.T) {
+func TestReadinessIsOffWhileTheReplicaStops(t *testing.T) {
 	r := start(t, ephemeral(t.TempDir()))
 	if status, body := r.get(t, "/health/ready", "", ""); status != 200 {
 		t.Errorf("ready: %d %s", status, body)
