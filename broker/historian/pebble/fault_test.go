@@ -265,7 +265,7 @@ func TestDamagedStoreIsRefusedUntilItIsRestored(t *testing.T) {
 	if err := h.Check(t.Context()); !errors.Is(err, historian.ErrUnavailable) {
 		t.Fatalf("check of a damaged store: %v, want ErrUnavailable", err)
 	}
-	restore(t, backup, dir)
+	exchange(t, backup, dir)
 	waitWritable(t, h)
 	if rows := readAll(t, h, "sender/0"); len(rows) != len(values) {
 		t.Fatalf("%d rows after the restore, want %d", len(rows), len(values))

@@ -3,7 +3,6 @@ package pebble
 import (
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"testing"
 )
 
@@ -17,33 +16,6 @@ func editFile(t *testing.T, name string, change func([]byte)) {
 	change(data)
 	if err := os.WriteFile(name, data, 0o600); err != nil {
 		t.Fatal(err)
-	}
-}
-
-// restore replaces the files of a directory by a copy of another's.
-func restore(t *testing.T, from, to string) {
-	t.Helper()
-	for _, dir := range []string{to, from} {
-		entries, err := os.ReadDir(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, e := range entries {
-			name := filepath.Join(to, e.Name())
-			if dir == to {
-				if err := os.Remove(name); err != nil {
-					t.Fatal(err)
-				}
-				continue
-			}
-			data, err := os.ReadFile(filepath.Join(from, e.Name()))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(name, data, 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}
 	}
 }
 

@@ -109,3 +109,11 @@ func TestReadOnlyDiskIsReportedAndRecoveredWithoutARestart(t *testing.T) {
 	waitWritable(t, h)
 	mustAppend(t, h, crashBatch(0, 0)...)
 }
+
+// exchange swaps two directories at one instant.
+func exchange(t *testing.T, a, b string) {
+	t.Helper()
+	if err := unix.Renameat2(unix.AT_FDCWD, a, unix.AT_FDCWD, b, unix.RENAME_EXCHANGE); err != nil {
+		t.Fatalf("exchange %s and %s: %v", a, b, err)
+	}
+}

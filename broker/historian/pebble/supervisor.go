@@ -185,7 +185,7 @@ func (h *Historian) lookAtSpace(g *generation) {
 // Room that must be left on the disk: enough to write the memtables out, less on a
 // small disk.
 const (
-	spareBytes = 2 * memtables * memtableBytes / 4
+	spareBytes = 8 * memtableBytes
 	spareShare = 16
 )
 
