@@ -11,6 +11,7 @@ import (
 
 	"maestrohub.io/uns/broker/config"
 	"maestrohub.io/uns/broker/mqtt"
+	"maestrohub.io/uns/tests/harness"
 	"maestrohub.io/uns/tests/mqtttest"
 )
 
@@ -75,7 +76,10 @@ func TestMaxConnectsAuthenticating(t *testing.T) {
 	<-asked
 	waiting := b.Dial(t, mqtt.V5, "tcp")
 	waiting.Send(b.Credentials("dev-b"))
-	until(t, "both connections are pending", func() bool { return metric(t, b, "maestrohub_uns_broker_connections_pending") == 2 })
+	harness.Eventually(t, "two pending connections", func() (bool, string) {
+		n := metric(t, b, "maestrohub_uns_broker_connections_pending")
+		return n == 2, fmt.Sprint(n)
+	})
 	if n := metric(t, b, "maestrohub_uns_broker_connects_authenticating"); n != 1 {
 		t.Errorf("%v CONNECTs in their credential check, want 1", n)
 	}
@@ -86,18 +90,6 @@ func TestMaxConnectsAuthenticating(t *testing.T) {
 		t.Errorf("the CONNECT that waited got %v, want success", a.Code)
 	}
 	close(answer)
-}
-
-// until waits for a condition.
-func until(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	look := time.NewTicker(20 * time.Millisecond)
-	defer look.Stop()
-	for deadline := time.Now().Add(30 * time.Second); !holds(); <-look.C {
-		if time.Now().After(deadline) {
-			t.Fatalf("after 30 s still not: %s", what)
-		}
-	}
 }
 
 func TestMaxConnectionsPerCredential(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 
 	"maestrohub.io/uns/broker/config"
 	"maestrohub.io/uns/broker/mqtt"
+	"maestrohub.io/uns/tests/harness"
 	"maestrohub.io/uns/tests/mqtttest"
 )
 
@@ -205,5 +206,8 @@ func TestMaxOfflineSessions(t *testing.T) {
 // awaitSessions waits until the broker holds n sessions that are offline.
 func awaitSessions(t *testing.T, b *mqtttest.Broker, n float64) {
 	t.Helper()
-	until(t, fmt.Sprintf("%v sessions are offline", n), func() bool { return metric(t, b, `maestrohub_uns_broker_sessions\{state="offline"\}`) == n })
+	harness.Eventually(t, fmt.Sprintf("%v offline sessions", n), func() (bool, string) {
+		offline := metric(t, b, `maestrohub_uns_broker_sessions\{state="offline"\}`)
+		return offline == n, fmt.Sprint(offline)
+	})
 }
