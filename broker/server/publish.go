@@ -65,10 +65,10 @@ func (c *connection) topicName(p *mqtt.Publish) (string, error) {
 
 // lanesFull reports whether the chain holds as much of this client as it may. An
 // MQTT 5 client knows the bound for QoS 1 and 2 and is held to it by admit; for
-// the rest we stop reading until an outcome makes room.
+// the rest, repetitions among it, we stop reading until an outcome makes room.
 func (c *connection) lanesFull() bool {
 	limit := int(c.server.limits.ReceiveMaximum)
-	return c.zero >= limit || c.version < mqtt.V5 && c.acks.len() >= limit
+	return c.zero >= limit || c.version < mqtt.V5 && c.acks.len() >= limit || c.acks.repeats >= limit
 }
 
 // admit gives a PUBLISH its place among the outcomes, and returns the grants it
@@ -84,7 +84,7 @@ func (c *connection) admit(p *mqtt.Publish) (slot uint64, grants *access.Grants,
 		c.zero++
 		return zeroSlot, c.grants, nil
 	}
-	if p.QoS == 2 && (c.session.Inbound.Has(p.PacketID) || p.Dup && c.acks.find(p.PacketID) != nil) { // [MQTT-4.3.3-10]
+	if p.QoS == 2 && (c.session.Inbound.Has(p.PacketID) || c.acks.isOpen(p.PacketID)) { // [MQTT-4.3.3-10]
 		c.acks.push(pending{id: p.PacketID, qos: 2, done: true, repeated: true})
 		c.acknowledge()
 		return 0, nil, nil

@@ -24,6 +24,10 @@ type pending struct {
 type ackRing struct {
 	slots      []pending // its length is a power of two
 	head, tail uint64    // slots head..tail-1 are waiting
+	// open has the identifiers of the QoS 2 PUBLISHes that are waiting, and repeats
+	// counts the waiting repetitions of one.
+	open    map[uint16]struct{}
+	repeats int
 }
 
 func (r *ackRing) len() int { return int(r.tail - r.head) }
@@ -33,7 +37,7 @@ func (r *ackRing) at(slot uint64) *pending { return &r.slots[slot&uint64(len(r.s
 // push adds the next PUBLISH and returns its slot.
 func (r *ackRing) push(p pending) uint64 {
 	if r.len() == len(r.slots) {
-		grown := ackRing{slots: make([]pending, max(8, 2*len(r.slots))), head: r.head, tail: r.tail}
+		grown := ackRing{slots: make([]pending, max(8, 2*len(r.slots))), head: r.head, tail: r.tail, open: r.open, repeats: r.repeats}
 		for s := r.head; s < r.tail; s++ {
 			*grown.at(s) = *r.at(s)
 		}
@@ -42,6 +46,15 @@ func (r *ackRing) push(p pending) uint64 {
 	slot := r.tail
 	*r.at(slot) = p
 	r.tail++
+	switch {
+	case p.repeated:
+		r.repeats++
+	case p.qos == 2:
+		if r.open == nil {
+			r.open = make(map[uint16]struct{})
+		}
+		r.open[p.id] = struct{}{}
+	}
 	return slot
 }
 
@@ -53,18 +66,33 @@ func (r *ackRing) pop() (p pending, ok bool) {
 	p = *r.at(r.head)
 	*r.at(r.head) = pending{}
 	r.head++
+	switch {
+	case p.repeated:
+		r.repeats--
+	case p.qos == 2:
+		delete(r.open, p.id)
+		if p.code != mqtt.Success {
+			r.refuse(&p)
+		}
+	}
 	if r.head == r.tail && len(r.slots) > 64 {
-		r.slots = nil
+		r.slots, r.open = nil, nil
 	}
 	return p, true
 }
 
-// find returns the waiting QoS 2 PUBLISH under id, or nil.
-func (r *ackRing) find(id uint16) *pending {
-	for s := r.head; s < r.tail; s++ {
-		if p := r.at(s); p.qos == 2 && p.id == id && !p.repeated {
-			return p
+// refuse gives the outcome of a refused PUBLISH to its repetitions: their PUBREC
+// would else tell the client that the value is stored.
+func (r *ackRing) refuse(p *pending) {
+	for s := r.head; s < r.tail && r.repeats > 0; s++ {
+		if again := r.at(s); again.repeated && again.id == p.id {
+			again.code, again.retry, again.reason = p.code, p.retry, p.reason
 		}
 	}
-	return nil
+}
+
+// isOpen reports whether a QoS 2 PUBLISH under id is waiting.
+func (r *ackRing) isOpen(id uint16) bool {
+	_, open := r.open[id]
+	return open
 }

@@ -130,6 +130,9 @@ func (c *connection) sendRetained(sub *session.Subscription) {
 		if v.Workspace != c.session.Workspace || !sub.Covered && !c.grants.MayRead(v.Name) {
 			continue
 		}
+		if sub.NoLocal && v.ClientID == c.client.id { // [MQTT-3.8.3-3]
+			continue
+		}
 		if newer, sent := c.client.recent[v.Name]; sent && newer >= v.Position {
 			continue
 		}
