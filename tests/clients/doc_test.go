@@ -6,8 +6,8 @@
 // One suite (suite_test.go) runs on all of them, over each protocol version and
 // transport they have. A client is a session (session_test.go): connect, subscribe,
 // publish, receive, leave, drop. Those that are no Go libraries are small programs
-// (testdata/driver.*, mqttjs/driver.mjs) that take commands on standard input and
-// print what happens:
+// (testdata/driver.*, mqttjs/node.mjs), or a page (mqttjs/page.html), that take
+// commands as lines and answer with lines of what happens:
 //
 //	connected <0|1>             the CONNACK came; 1: the session was present
 //	subscribe <filter> <qos>    -> subscribed <granted>
@@ -15,6 +15,6 @@
 //	                            -> message <topic> <qos> <payload>, whenever one comes
 //	disconnect                  -> disconnected
 //
-// with tabs between the words. How to connect is in environment variables (see
-// open in driver_test.go).
+// with tabs between the words. How a program is to connect is in environment
+// variables (openProgram in driver_test.go).
 package clients_test

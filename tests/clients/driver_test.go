@@ -2,6 +2,7 @@ package clients_test
 
 import (
 	"fmt"
+	"iter"
 	"strconv"
 	"strings"
 	"syscall"
@@ -11,31 +12,21 @@ import (
 	"maestrohub.io/uns/tools/launch"
 )
 
-// driver is a session in a program that speaks the protocol of the package
-// comment.
+// driver is a session that is driven by the lines of the package comment.
 type driver struct {
-	process  *launch.Process
+	version  version
+	send     func(line string) error
+	drop     func() error // ends the connection without a word
 	events   *events
 	messages chan message
-	version  version
 	present  bool
 }
 
-// open starts a driver program and waits for its CONNACK.
-func open(t *testing.T, o options, name, path string, args []string, extra ...string) *driver {
+// newDriver follows the lines of a client and waits for its CONNACK.
+func newDriver(t *testing.T, o options, name string, lines iter.Seq[string], send func(string) error, drop func() error) *driver {
 	t.Helper()
-	env := append(extra,
-		"MQTT_URL="+string(o.Transport)+"://"+o.Address, "MQTT_PATH="+launch.WebSocketPath,
-		"MQTT_VERSION="+strconv.Itoa(int(o.Version)), "MQTT_CA="+o.CAFile,
-		"MQTT_USER="+o.User, "MQTT_PASSWORD="+o.Password, "MQTT_CLIENT_ID="+o.ClientID,
-		"MQTT_CLEAN="+map[bool]string{true: "1", false: "0"}[o.Clean],
-	)
-	if o.Will != nil {
-		env = append(env, "MQTT_WILL_TOPIC="+o.Will.Topic, "MQTT_WILL_PAYLOAD="+o.Will.Payload, fmt.Sprintf("MQTT_WILL_QOS=%d", o.Will.QoS))
-	}
-	d := &driver{version: o.Version, messages: make(chan message, 1000)}
-	d.process = harness.Program(t, launch.Spec{Name: name + " " + o.ClientID, Path: path, Args: args, Env: env, Interactive: true})
-	d.events = follow(d.process, func(words []string) bool {
+	d := &driver{version: o.Version, send: send, drop: drop, messages: make(chan message, 1000)}
+	d.events = follow(name+" "+o.ClientID, lines, func(words []string) bool {
 		if words[0] != "message" || len(words) != 4 {
 			return false
 		}
@@ -50,6 +41,22 @@ func open(t *testing.T, o options, name, path string, args []string, extra ...st
 	return d
 }
 
+// openProgram starts a program that takes its options from the environment.
+func openProgram(t *testing.T, o options, name, path string, args ...string) session {
+	t.Helper()
+	env := []string{
+		"MQTT_URL=" + string(o.Transport) + "://" + o.Address, "MQTT_PATH=" + launch.WebSocketPath,
+		"MQTT_VERSION=" + strconv.Itoa(int(o.Version)), "MQTT_CA=" + o.CAFile,
+		"MQTT_USER=" + o.User, "MQTT_PASSWORD=" + o.Password, "MQTT_CLIENT_ID=" + o.ClientID,
+		"MQTT_CLEAN=" + map[bool]string{true: "1", false: "0"}[o.Clean],
+	}
+	if o.Will != nil {
+		env = append(env, "MQTT_WILL_TOPIC="+o.Will.Topic, "MQTT_WILL_PAYLOAD="+o.Will.Payload, fmt.Sprintf("MQTT_WILL_QOS=%d", o.Will.QoS))
+	}
+	p := harness.Program(t, launch.Spec{Name: name + " " + o.ClientID, Path: path, Args: args, Env: env, Interactive: true})
+	return newDriver(t, o, name, p.Lines(), p.Send, func() error { return p.Signal(syscall.SIGKILL) })
+}
+
 // Present: MQTT 3.1 has no such flag.
 func (d *driver) Present() (present, known bool) { return d.present, d.version > v31 }
 
@@ -58,7 +65,7 @@ func (d *driver) Messages() <-chan message { return d.messages }
 // do sends a command and waits for its event.
 func (d *driver) do(t *testing.T, event string, words ...string) []string {
 	t.Helper()
-	if err := d.process.Send(strings.Join(words, "\t") + "\n"); err != nil {
+	if err := d.send(strings.Join(words, "\t") + "\n"); err != nil {
 		t.Fatal(err)
 	}
 	return d.events.expect(t, event)
@@ -79,13 +86,11 @@ func (d *driver) Publish(t *testing.T, m message) {
 func (d *driver) Disconnect(t *testing.T) {
 	t.Helper()
 	d.do(t, "disconnected", "disconnect")
-	<-d.process.Exited()
 }
 
 func (d *driver) Drop(t *testing.T) {
 	t.Helper()
-	if err := d.process.Signal(syscall.SIGKILL); err != nil {
+	if err := d.drop(); err != nil {
 		t.Fatal(err)
 	}
-	<-d.process.Exited()
 }

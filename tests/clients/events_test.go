@@ -1,28 +1,28 @@
 package clients_test
 
 import (
+	"iter"
 	"strings"
 	"testing"
 	"time"
 
 	"maestrohub.io/uns/tests/harness"
-	"maestrohub.io/uns/tools/launch"
 )
 
-// events are the lines a program prints, in their order, split at tabs.
+// events are the lines a client prints, in their order, split at tabs.
 type events struct {
-	process *launch.Process
-	queue   chan []string
+	client string
+	queue  chan []string
 }
 
-// follow reads a program's lines from the start. take may keep a line to itself;
+// follow reads a client's lines from the start. take may keep a line to itself;
 // the others are what expect waits for. ended is called after the last line.
-func follow(p *launch.Process, take func(words []string) bool, ended func()) *events {
-	e := &events{process: p, queue: make(chan []string, 1000)}
+func follow(client string, lines iter.Seq[string], take func(words []string) bool, ended func()) *events {
+	e := &events{client: client, queue: make(chan []string, 1000)}
 	go func() {
 		defer close(e.queue)
 		defer ended()
-		for line := range p.Lines() {
+		for line := range lines {
 			if words := strings.Split(line, "\t"); !take(words) {
 				e.queue <- words
 			}
@@ -31,7 +31,7 @@ func follow(p *launch.Process, take func(words []string) bool, ended func()) *ev
 	return e
 }
 
-// expect returns the next line that is not the program's own chatter; its first
+// expect returns the next line that is not the client's own chatter; its first
 // word must be the event.
 func (e *events) expect(t *testing.T, event string) []string {
 	t.Helper()
@@ -41,14 +41,14 @@ func (e *events) expect(t *testing.T, event string) []string {
 		case words, ok := <-e.queue:
 			switch {
 			case !ok:
-				t.Fatalf("%s ended before %q", e.process.Name(), event)
+				t.Fatalf("%s ended before %q", e.client, event)
 			case words[0] == event:
 				return words
 			case words[0] == "error":
-				t.Fatalf("%s said %q, want %q", e.process.Name(), words, event)
+				t.Fatalf("%s said %q, want %q", e.client, words, event)
 			}
 		case <-timeout:
-			t.Fatalf("%s did not say %q within %s", e.process.Name(), event, harness.Patience)
+			t.Fatalf("%s did not say %q within %s", e.client, event, harness.Patience)
 		}
 	}
 }

@@ -18,7 +18,8 @@ func mosquittoClients(t *testing.T) vendor {
 	harness.Require(t, "/usr/bin/mosquitto_sub", "/usr/bin/mosquitto_pub")
 	filters := map[string]message{} // of persistent sessions, by client id
 	return vendor{
-		name: "mosquitto", short: "mos", versions: []version{v31, v311, v5}, transports: []transport{tcp, overTLS},
+		short: "mos", over: each(everyVersion, tcp, overTLS),
+		willAtDisconnect: true,
 		open: func(t *testing.T, o options) session {
 			s := &mosquitto{options: o, filters: filters, messages: make(chan message, 1000)}
 			if known, ok := filters[o.ClientID]; !o.Clean && ok {
@@ -69,9 +70,10 @@ func (m *mosquitto) Subscribe(t *testing.T, filter string, qos byte) {
 		args = append(args, "--will-topic", m.Will.Topic, "--will-payload", m.Will.Payload, "--will-qos", strconv.Itoa(int(m.Will.QoS)))
 	}
 	m.subscriber = harness.Program(t, launch.Spec{
-		Name: "mosquitto_sub " + m.ClientID, Path: "/usr/bin/mosquitto_sub", Args: args,
+		// A line at a time, although its output is no terminal.
+		Name: "mosquitto_sub " + m.ClientID, Path: "/usr/bin/stdbuf", Args: append([]string{"-oL", "/usr/bin/mosquitto_sub"}, args...),
 	})
-	events := follow(m.subscriber, func(words []string) bool {
+	events := follow(m.subscriber.Name(), m.subscriber.Lines(), func(words []string) bool {
 		if words[0] != "message" {
 			return false
 		}

@@ -14,7 +14,7 @@ import (
 // the test makes it.
 func pahoGolang() vendor {
 	return vendor{
-		name: "paho.golang", short: "pgo", versions: []version{v5}, transports: []transport{tcp, overTLS, ws, wss},
+		short: "pgo", over: each([]version{v5}, everyTransport...),
 		open: openPahoGolang,
 	}
 }

@@ -13,7 +13,7 @@ import (
 // pahoMQTTGolang is Eclipse's Go client for MQTT 3.1 and 3.1.1.
 func pahoMQTTGolang() vendor {
 	return vendor{
-		name: "paho.mqtt.golang", short: "pmg", versions: []version{v31, v311}, transports: []transport{tcp, overTLS, ws, wss},
+		short: "pmg", over: each([]version{v31, v311}, everyTransport...),
 		open: openPahoMQTTGolang,
 	}
 }

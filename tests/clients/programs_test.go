@@ -3,6 +3,7 @@ package clients_test
 import (
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"maestrohub.io/uns/tests/harness"
@@ -11,14 +12,16 @@ import (
 // python is Debian's, whose python3-paho-mqtt no other interpreter sees.
 const python = "/usr/bin/python3"
 
+var (
+	everyVersion   = []version{v31, v311, v5}
+	everyTransport = []transport{tcp, overTLS, ws, wss}
+)
+
 func pahoPython(t *testing.T) vendor {
 	harness.Require(t, python, "/usr/lib/python3/dist-packages/paho/mqtt/client.py")
-	return vendor{
-		name: "paho-python", short: "ppy", versions: []version{v31, v311, v5}, transports: []transport{tcp, overTLS, ws, wss},
-		open: func(t *testing.T, o options) session {
-			return open(t, o, "Paho Python", python, []string{"testdata/driver.py"})
-		},
-	}
+	return vendor{short: "ppy", over: each(everyVersion, everyTransport...), open: func(t *testing.T, o options) session {
+		return openProgram(t, o, "Paho Python", python, "testdata/driver.py")
+	}}
 }
 
 func pahoC(t *testing.T) vendor {
@@ -28,27 +31,21 @@ func pahoC(t *testing.T) vendor {
 	if err != nil {
 		t.Fatalf("compile testdata/driver.c: %v\n%s", err, out)
 	}
-	return vendor{
-		name: "paho-c", short: "pc", versions: []version{v31, v311, v5}, transports: []transport{tcp, overTLS, ws, wss},
-		open: func(t *testing.T, o options) session { return open(t, o, "Paho C", binary, nil) },
-	}
+	return vendor{short: "pc", over: each(everyVersion, everyTransport...), open: func(t *testing.T, o options) session {
+		return openProgram(t, o, "Paho C", binary)
+	}}
 }
 
+// mqttJS is MQTT.js in Node.js. A process of it costs the better part of a second
+// of CPU, so not every version meets every transport.
 func mqttJS(t *testing.T) vendor {
-	node := nodeJS(t)
-	return vendor{
-		name: "mqttjs", short: "js", versions: []version{v31, v311, v5}, transports: []transport{tcp, overTLS, ws, wss},
-		open: func(t *testing.T, o options) session { return open(t, o, "MQTT.js", node, []string{"mqttjs/node.mjs"}) },
-	}
-}
-
-// nodeJS returns the path of node, with the packages of mqttjs installed.
-func nodeJS(t *testing.T) string {
-	t.Helper()
+	harness.Require(t, "mqttjs/node_modules/mqtt/package.json")
 	node, err := exec.LookPath("node")
 	if err != nil {
 		t.Fatal("node is not there: run `make setup`")
 	}
-	harness.Require(t, "mqttjs/node_modules/mqtt/package.json", "mqttjs/node_modules/playwright-core/package.json")
-	return node
+	over := slices.Concat(each(everyVersion, tcp), each([]version{v311, v5}, overTLS), each([]version{v5}, ws, wss))
+	return vendor{short: "js", over: over, open: func(t *testing.T, o options) session {
+		return openProgram(t, o, "MQTT.js", node, "mqttjs/node.mjs")
+	}}
 }

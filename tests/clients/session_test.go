@@ -71,11 +71,30 @@ type session interface {
 
 // vendor is a third-party client.
 type vendor struct {
-	name       string
-	short      string // begins its client ids, of which MQTT 3.1 allows 23 bytes
-	versions   []version
-	transports []transport
-	open       func(t *testing.T, o options) session
+	short string // begins its client ids, of which MQTT 3.1 allows 23 bytes
+	over  []combination
+	open  func(t *testing.T, o options) session
+	// willAtDisconnect: the client asks for its will when it is told to leave
+	// (DISCONNECT 0x04 of MQTT 5).
+	willAtDisconnect bool
+}
+
+// combination is a protocol version over a transport.
+type combination struct {
+	version   version
+	transport transport
+}
+
+func (c combination) String() string { return fmt.Sprintf("%s over %s", c.version, c.transport) }
+
+// each combines the versions with the transports.
+func each(versions []version, transports ...transport) (all []combination) {
+	for _, v := range versions {
+		for _, over := range transports {
+			all = append(all, combination{v, over})
+		}
+	}
+	return all
 }
 
 // receive returns the next message of a session.

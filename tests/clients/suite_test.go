@@ -2,19 +2,17 @@ package clients_test
 
 import (
 	"fmt"
-	"net"
 	"strconv"
 	"testing"
 
 	"maestrohub.io/uns/tests/harness"
-	"maestrohub.io/uns/tools/launch"
 )
 
 const device = "device"
 
-// settings leave the suite's many sessions room. Pages of another origin may
-// connect only if they are named.
-func settings(origins ...string) map[string]any {
+// settings leave the suite's many sessions room. Web pages may connect only from
+// the origins named, or from the broker's own host if none is.
+func settings(origins []string) map[string]any {
 	return map[string]any{
 		"embeddedBrokerLimits.maxOfflineSessions": 1000,
 		"embeddedBroker.webSocket.allowedOrigins": origins,
@@ -23,22 +21,14 @@ func settings(origins ...string) map[string]any {
 
 // brokers are the two brokers the suite runs against: the WebSocket listener is
 // WSS as soon as there is a certificate.
-type brokers struct {
-	plain, secure *harness.Broker
-	page          string // host:port from which the test's web page is served
-}
+type brokers struct{ plain, secure *harness.Broker }
 
-func start(t *testing.T) brokers {
+func start(t *testing.T, origins ...string) brokers {
 	t.Helper()
-	ports, err := launch.Reserve(1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	page := net.JoinHostPort("127.0.0.1", strconv.Itoa(ports[0]))
-	options := harness.Options{Clients: harness.Clients(device), WebSocket: true, Settings: settings("http://" + page)}
+	options := harness.Options{Clients: harness.Clients(device), WebSocket: true, Settings: settings(origins)}
 	plain := harness.Start(t, options)
 	options.TLS = true
-	return brokers{plain: plain, secure: harness.Start(t, options), page: page}
+	return brokers{plain: plain, secure: harness.Start(t, options)}
 }
 
 // options returns how a client connects over a transport.
@@ -64,19 +54,17 @@ func (b brokers) of(over transport) *harness.Broker {
 	return b.secure
 }
 
-// run runs the suite with a client over each version and transport it has.
+// run runs the suite with a client over each version and transport it is for.
 func run(t *testing.T, b brokers, v vendor) {
-	for _, version := range v.versions {
-		for _, over := range v.transports {
-			t.Run(fmt.Sprintf("%s over %s", version, over), func(t *testing.T) {
-				// A name in topics and client ids, unlike any other subtest's.
-				name := fmt.Sprintf("%s%d%s", v.short, version, over)
-				s := suite{brokers: b, vendor: v, version: version, over: over, name: name}
-				t.Run("publish and subscribe", s.publishAndSubscribe)
-				t.Run("resume", s.resume)
-				t.Run("will", s.will)
-			})
-		}
+	for _, c := range v.over {
+		t.Run(c.String(), func(t *testing.T) {
+			// A name in topics and client ids, unlike any other subtest's.
+			name := fmt.Sprintf("%s%d%s", v.short, c.version, c.transport)
+			s := suite{brokers: b, vendor: v, version: c.version, over: c.transport, name: name}
+			t.Run("publish and subscribe", s.publishAndSubscribe)
+			t.Run("resume", s.resume)
+			t.Run("will", s.will)
+		})
 	}
 }
 
@@ -160,20 +148,47 @@ func (s suite) will(t *testing.T) {
 	}
 	polite := s.open(t, "polite", willOn("polite"))
 	polite.Disconnect(t)
+	if s.version == v5 && s.vendor.willAtDisconnect {
+		expect(t, watcher, message{harness.Data(topic + "/polite"), 1, `"gone"`})
+	}
 	lost := s.open(t, "lost", willOn("lost"))
 	lost.Drop(t)
 	expect(t, watcher, message{harness.Data(topic + "/lost"), 1, `"gone"`})
 	watcher.Disconnect(t)
 }
 
-func TestMosquittoClients(t *testing.T) { run(t, start(t), mosquittoClients(t)) }
-func TestPahoPython(t *testing.T)       { run(t, start(t), pahoPython(t)) }
-func TestPahoC(t *testing.T)            { run(t, start(t), pahoC(t)) }
-func TestMQTTJS(t *testing.T)           { run(t, start(t), mqttJS(t)) }
-func TestPahoGolang(t *testing.T)       { run(t, start(t), pahoGolang()) }
-func TestPahoMQTTGolang(t *testing.T)   { run(t, start(t), pahoMQTTGolang()) }
+func TestMosquittoClients(t *testing.T) {
+	t.Parallel()
+	run(t, start(t), mosquittoClients(t))
+}
+
+func TestPahoPython(t *testing.T) {
+	t.Parallel()
+	run(t, start(t), pahoPython(t))
+}
+
+func TestPahoC(t *testing.T) {
+	t.Parallel()
+	run(t, start(t), pahoC(t))
+}
+
+func TestMQTTJS(t *testing.T) {
+	t.Parallel()
+	run(t, start(t), mqttJS(t))
+}
 
 func TestMQTTJSInChromium(t *testing.T) {
-	b := start(t)
-	run(t, b, mqttJSInChromium(t, b.page))
+	t.Parallel()
+	page := openBrowser(t)
+	run(t, start(t, page.origin), page.vendor())
+}
+
+func TestPahoGolang(t *testing.T) {
+	t.Parallel()
+	run(t, start(t), pahoGolang())
+}
+
+func TestPahoMQTTGolang(t *testing.T) {
+	t.Parallel()
+	run(t, start(t), pahoMQTTGolang())
 }

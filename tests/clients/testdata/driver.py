@@ -5,6 +5,7 @@ import sys
 import threading
 
 import paho.mqtt.client as mqtt
+from paho.mqtt.packettypes import PacketTypes
 
 env = os.environ
 lock = threading.Lock()
@@ -24,7 +25,7 @@ arguments = {"client_id": env["MQTT_CLIENT_ID"], "protocol": version,
              "transport": "websockets" if scheme in ("ws", "wss") else "tcp"}
 connect_arguments = {}
 if version == mqtt.MQTTv5:
-    properties = mqtt.Properties(mqtt.PacketTypes.CONNECT)
+    properties = mqtt.Properties(PacketTypes.CONNECT)
     properties.SessionExpiryInterval = 0 if clean else 300
     connect_arguments = {"clean_start": clean, "properties": properties}
 else:
