@@ -16,6 +16,7 @@ import (
 // jetstream_errors_generated.go.
 const (
 	codeAccountResources    = 10002
+	codeNoPeers             = 10005 // as many servers as copies are not up
 	codeMessageNotFound     = 10037
 	codeInsufficientStorage = 10047 // of the cluster
 	codeMaximumStreams      = 10027

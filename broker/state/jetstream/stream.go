@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -86,7 +85,7 @@ func (c *connection) info(ctx context.Context, stream string) (streamInfo, error
 
 // ensure makes a stream if there is none. One that is there stays as it is.
 func (s *Store) ensure(ctx context.Context, cfg jetstream.StreamConfig) (streamInfo, error) {
-	for {
+	for try := 0; ; try++ {
 		info, err := s.shared.info(ctx, cfg.Name)
 		if err == nil || !errors.Is(err, state.ErrNotFound) {
 			return info, err
@@ -98,13 +97,15 @@ func (s *Store) ensure(ctx context.Context, cfg jetstream.StreamConfig) (streamI
 			return info, nil
 		case isCode(err, codeStreamExists):
 			// Another replica made it meanwhile, as its release or settings have it.
+		case isCode(err, codeNoPeers):
+			// A server is down, and a stream is only made with all its copies.
 		case errors.As(err, &refusal) && refusal.quota():
 			return info, fmt.Errorf("make stream %s: %w: %w", cfg.Name, state.ErrQuota, err)
 		default:
 			return info, fmt.Errorf("make stream %s: %w", cfg.Name, err)
 		}
-		if err := s.shared.rest(ctx, 20*time.Millisecond); err != nil {
-			return info, fmt.Errorf("make stream %s: %w: %w", cfg.Name, state.ErrUnavailable, err)
+		if over := s.shared.rest(ctx, pause(min(try+2, 10))); over != nil {
+			return info, fmt.Errorf("make stream %s: %w: %w (last answer: %w)", cfg.Name, state.ErrUnavailable, over, err)
 		}
 	}
 }
