@@ -101,18 +101,33 @@ func (c *Client) Next() Packet {
 	return c.read()
 }
 
-// read takes the next packet off the connection.
-func (c *Client) read() Packet {
-	c.t.Helper()
+// TryNext returns the next packet, or why there is none: the connection has ended,
+// or nothing came within Timeout.
+func (c *Client) TryNext() (Packet, error) {
+	if len(c.kept) > 0 {
+		return c.Next(), nil
+	}
+	return c.fresh()
+}
+
+// fresh takes the next packet off the connection, what was kept left aside.
+func (c *Client) fresh() (Packet, error) {
 	for {
 		p, err := c.tryRead()
-		if err != nil {
-			c.Fatalf("waiting for a packet: %v", err)
-		}
-		if !c.answered(p) {
-			return p
+		if err != nil || !c.answered(p) {
+			return p, err
 		}
 	}
+}
+
+// read is fresh, or the end of the test.
+func (c *Client) read() Packet {
+	c.t.Helper()
+	p, err := c.fresh()
+	if err != nil {
+		c.Fatalf("waiting for a packet: %v", err)
+	}
+	return p
 }
 
 // tryRead takes the next packet off the connection, or says why there is none.
