@@ -51,6 +51,11 @@ func (a *Access) Token(ctx context.Context, clientID, secret, scope string, remo
 // authenticate is a sign-in with the throttle around it.
 func (a *Access) authenticate(ctx context.Context, userName string, password []byte, remote netip.Addr, tokens bool) (*known, credential, error) {
 	name := nameDigest(userName)
+	if userName == "" {
+		// A bearer token names no user before it is read. Failures count against that
+		// token alone: one name for all would let anybody's bad tokens hold off everybody.
+		name = nameDigest("token/" + string(password))
+	}
 	if wait := a.throttle.wait(name, remote); wait > 0 {
 		return nil, credential{}, &ThrottledError{RetryAfter: wait}
 	}

@@ -43,13 +43,12 @@ func TestChosenSecretsAreHashedSlowlyAndRecognisedQuickly(t *testing.T) {
 	}
 	signIn(t, a, "c", "correct horse battery")
 	refused(t, a, "c", "correct horse batterx", "a wrong secret")
-	start := time.Now()
-	for range 200 {
-		signIn(t, a, "c", "correct horse battery")
+	// A secret that was verified before needs no place among the slow hashes: it
+	// signs in while all of them are taken.
+	for range cap(a.verifier.slots) {
+		a.verifier.slots <- struct{}{}
 	}
-	if each := time.Since(start) / 200; each > 5*time.Millisecond {
-		t.Errorf("a secret that was verified before takes %v", each)
-	}
+	signIn(t, a, "c", "correct horse battery")
 }
 
 func TestWaitingForASlowSecretIsUnavailableNotRefused(t *testing.T) {

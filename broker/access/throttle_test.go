@@ -203,3 +203,20 @@ func BenchmarkThrottle(b *testing.B) {
 		th.succeeded([16]byte{byte(i)}, address(i))
 	}
 }
+
+func TestBadTokensOfOneCallerHoldNobodyElseOff(t *testing.T) {
+	// Bearer tokens come without a user name, and where addresses are unknown there
+	// is nothing else to tell callers apart by.
+	a := openAccess(t, Options{Throttle: Throttle{Threshold: 3}})
+	secret := add(t, a, Client{ID: "press-7", Workspace: "plant"})
+	token, err := a.Token(t.Context(), "press-7", secret, "", netip.Addr{})
+	fatal(t, err)
+	for i := range 50 {
+		if _, err := a.SignIn(t.Context(), "", []byte(fmt.Sprintf("ey%d.e30.c2ln", i)), netip.Addr{}); !errors.Is(err, ErrRefused) {
+			t.Fatalf("bad token %d: %v, want ErrRefused", i, err)
+		}
+	}
+	if _, err := a.SignIn(t.Context(), "", []byte(token.AccessToken), netip.Addr{}); err != nil {
+		t.Fatalf("a good token after others' bad ones: %v", err)
+	}
+}
