@@ -9,7 +9,7 @@
 // (testdata/driver.*, mqttjs/node.mjs), or a page (mqttjs/page.html), that take
 // commands as lines and answer with lines of what happens:
 //
-//	connected <0|1>             the CONNACK came; 1: the session was present
+//	connected <0|1|-1>          the CONNACK came; 1: the session was present, -1: not told
 //	subscribe <filter> <qos>    -> subscribed <granted>
 //	publish <topic> <qos> <payload> -> published, once acknowledged to the end
 //	                            -> message <topic> <qos> <payload>, whenever one comes

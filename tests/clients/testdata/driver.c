@@ -31,7 +31,8 @@ static int arrived(void *context, char *topic, int length, MQTTClient_message *m
     return 1;
 }
 
-/* open connects and returns whether the session was present. */
+/* open_session connects and returns whether the session was present; -1: the
+ * library does not tell, which is so for MQTT 5. */
 static int open_session(MQTTClient client) {
     MQTTClient_connectOptions options = MQTTClient_connectOptions_initializer;
     MQTTClient_connectOptions options5 = MQTTClient_connectOptions_initializer5;
@@ -70,7 +71,7 @@ static int open_session(MQTTClient client) {
     check(response.reasonCode, "connect");
     MQTTProperties_free(&properties);
     MQTTResponse_free(response);
-    return options.returned.sessionPresent;
+    return -1;
 }
 
 static int subscribe_to(MQTTClient client, const char *filter, int qos) {
