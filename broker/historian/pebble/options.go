@@ -43,7 +43,8 @@ const (
 	l0Compact      = 24
 	l0Stop         = 60
 	tableFileBytes = 32 << 20
-	blockBytes     = 16 << 10
+	// blockBytes is small: a page over many topics reads one block of each.
+	blockBytes = 4 << 10
 )
 
 // storeOptions tunes Pebble for rows that arrive roughly in the order of time and
