@@ -8,6 +8,7 @@ import (
 )
 
 func TestConformance(t *testing.T) {
+	t.Parallel()
 	made := map[string]string{}
 	historiantest.Run(t, func(t *testing.T, store string) historian.Historian {
 		if made[store] == "" {

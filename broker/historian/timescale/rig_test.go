@@ -83,6 +83,7 @@ func database(t testing.TB, s *postgres.Server) string {
 		return '_'
 	}, strings.ToLower(t.Name()))
 	name = name[:min(len(name), 60)]
+	exec(t, s.URL("postgres"), fmt.Sprintf("DROP DATABASE IF EXISTS %q WITH (FORCE)", name)) // of the same benchmark before
 	exec(t, s.URL("postgres"), fmt.Sprintf("CREATE DATABASE %q", name))
 	return s.URL(name)
 }

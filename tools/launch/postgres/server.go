@@ -181,3 +181,6 @@ func (s *Server) Remove() error {
 	s.Kill()
 	return os.RemoveAll(s.dir)
 }
+
+// Own gives a file or folder of the caller to the server's user.
+func (s *Server) Own(path string) error { return s.account.own(path) }
