@@ -1,63 +1,49 @@
 package server
 
 import (
+	"math/rand/v2"
 	"testing"
-
-	"maestrohub.io/uns/broker/mqtt"
 )
 
-func TestAcknowledgmentsLeaveInOrderWhateverOrderOutcomesComeIn(t *testing.T) {
-	var r ackRing
-	const n = 100 // the ring grows on the way, with head and tail anywhere
-	for round := range 5 {
-		slots := make([]uint64, n)
-		for i := range slots {
-			slots[i] = r.push(pending{id: uint16(i + 1), qos: byte(1 + i%2)})
-		}
-		for i := n - 1; i > 0; i-- {
-			r.at(slots[i]).done = true
-			if _, ok := r.pop(); ok {
-				t.Fatalf("round %d: an outcome overtook the first PUBLISH's", round)
+func TestAcknowledgmentsLeaveInTheOrderOfThePublishes(t *testing.T) {
+	// [MQTT-4.6.0-2]: outcomes come in any order, acknowledgments do not.
+	r := rand.New(rand.NewPCG(5, 6))
+	var ring ackRing
+	var waiting []uint64
+	pushed, next := 0, 0
+	for range 20000 {
+		switch {
+		case r.IntN(2) == 0 && ring.len() < 300:
+			pushed++
+			waiting = append(waiting, ring.push(pending{id: uint16(pushed), qos: 1}))
+		case len(waiting) > 0:
+			i := r.IntN(len(waiting))
+			ring.at(waiting[i]).done = true
+			waiting = append(waiting[:i], waiting[i+1:]...)
+			for {
+				p, ok := ring.pop()
+				if !ok {
+					break
+				}
+				if next++; p.id != uint16(next) {
+					t.Fatalf("acknowledgment %d is of PUBLISH %d", next, p.id)
+				}
 			}
 		}
-		r.at(slots[0]).done = true
-		for i := range slots {
-			if p, ok := r.pop(); !ok || p.id != uint16(i+1) {
-				t.Fatalf("round %d: %d, %v, want %d", round, p.id, ok, i+1)
-			}
-		}
-		if r.len() != 0 || r.isOpen(2) {
-			t.Fatalf("round %d: %d left, identifier 2 open %v", round, r.len(), r.isOpen(2))
-		}
-		r.push(pending{qos: 1, done: true}) // shifts the next round
-		r.pop()
+	}
+	if next == 0 || ring.len() != pushed-next {
+		t.Fatalf("%d pushed, %d popped, %d left", pushed, next, ring.len())
 	}
 }
 
-func TestARepetitionSharesTheRefusalOfItsPublish(t *testing.T) {
-	var r ackRing
-	first := r.push(pending{id: 7, qos: 2})
-	other := r.push(pending{id: 8, qos: 2})
-	if !r.isOpen(7) || !r.isOpen(8) || r.isOpen(9) {
-		t.Fatal("open are not the two that wait")
+func TestARepeatedQoS2PublishIsFoundWhileItsOutcomeIsUnknown(t *testing.T) {
+	var ring ackRing
+	ring.push(pending{id: 7, qos: 1})
+	slot := ring.push(pending{id: 7, qos: 2})
+	if p := ring.find(7); p != ring.at(slot) {
+		t.Fatal("the waiting QoS 2 PUBLISH is not found by its identifier")
 	}
-	for _, id := range []uint16{7, 8, 7} {
-		r.push(pending{id: id, qos: 2, done: true, repeated: true})
-	}
-	r.at(first).done, r.at(first).code, r.at(first).reason, r.at(first).retry = true, mqtt.UnspecifiedError, "why", true
-	r.at(other).done = true
-	for _, want := range []pending{
-		{id: 7, qos: 2, done: true, code: mqtt.UnspecifiedError, reason: "why", retry: true},
-		{id: 8, qos: 2, done: true},
-		{id: 7, qos: 2, done: true, repeated: true, code: mqtt.UnspecifiedError, reason: "why", retry: true},
-		{id: 8, qos: 2, done: true, repeated: true},
-		{id: 7, qos: 2, done: true, repeated: true, code: mqtt.UnspecifiedError, reason: "why", retry: true},
-	} {
-		if p, ok := r.pop(); !ok || p != want {
-			t.Errorf("%+v, want %+v", p, want)
-		}
-	}
-	if r.repeats != 0 || r.isOpen(7) {
-		t.Errorf("%d repetitions left, identifier 7 open %v", r.repeats, r.isOpen(7))
+	if ring.find(8) != nil {
+		t.Fatal("an identifier that is not waiting is found")
 	}
 }
