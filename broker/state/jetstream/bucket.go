@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -67,36 +66,11 @@ func (b *bucket) Delete(ctx context.Context, key string, revision uint64) (uint6
 	return b.write(ctx, request{Write: state.Write{Op: state.OpDelete, Key: key, Revision: revision}})
 }
 
-// applyWidth is how many writes of one Apply are out at a time.
-const applyWidth = 256
-
-// Apply implements state.Bucket: the writes go out one behind the other and are
-// answered together. They have different keys, so none meets another.
-func (b *bucket) Apply(ctx context.Context, writes []state.Write) []state.Result {
-	results := make([]state.Result, len(writes))
-	keys := make(map[string]struct{}, len(writes))
-	slots := make(chan struct{}, applyWidth)
-	var wg sync.WaitGroup
-	for i, w := range writes {
-		if _, twice := keys[w.Key]; twice {
-			results[i].Err = fmt.Errorf("%v %q in %s: the key is twice among the writes", w.Op, w.Key, b.name)
-			continue
-		}
-		keys[w.Key] = struct{}{}
-		slots <- struct{}{}
-		wg.Go(func() {
-			results[i].Revision, results[i].Err = b.write(ctx, request{Write: w})
-			<-slots
-		})
-	}
-	wg.Wait()
-	return results
-}
-
 // request is one write to be made.
 type request struct {
 	state.Write
-	once bool // it is not sent again
+	id   string // the message id; empty: made when sent
+	once bool   // it is not sent again
 }
 
 // write makes one write and says in its error which.
@@ -189,31 +163,46 @@ func (b *bucket) checkLive(ctx context.Context, w request) error {
 // publish sends one write until it has a definite answer. expected is the
 // sequence the subject's last message must have, 0 for none; negative: any.
 func (b *bucket) publish(ctx context.Context, w request, expected int64) (written, error) {
-	tokens, long := encodeKey(w.Key)
-	value := slices.Clone(w.Value)
-	header := nats.Header{headerMessageID: {b.conn.messageID()}}
-	if expected >= 0 {
-		header[headerExpectedSequence] = []string{strconv.FormatInt(expected, 10)}
+	if w.id == "" || w.Op == state.OpCreate && expected > 0 { // another condition is another write
+		w.id = b.conn.messageID()
 	}
-	if w.Op == state.OpDelete {
-		value = nil
-		header[headerOperation] = []string{operationDelete}
-		header[headerTTL] = []string{strconv.Itoa(int(state.TombstoneAge / time.Second))}
-	}
-	if long {
-		value = append(binary.AppendUvarint(nil, uint64(len(w.Key))), append([]byte(w.Key), value...)...)
-	}
-	if limit := b.conn.maxPayload(); limit > 0 && int64(len(value))+headerRoom > limit {
-		return written{}, fmt.Errorf("%w: value of %d bytes, NATS takes at most %d with its headers", state.ErrQuota, len(value), limit-headerRoom)
+	m, err := b.message(w, expected)
+	if err != nil {
+		return written{}, err
 	}
 	var r written
-	err := b.conn.trade(ctx, func(reply string) []*nats.Msg {
-		return []*nats.Msg{{Subject: b.base + tokens, Reply: reply, Header: header, Data: value}}
+	err = b.conn.trade(ctx, func(reply string) []*nats.Msg {
+		again := *m
+		again.Reply = reply
+		return []*nats.Msg{&again}
 	}, judgeWrite(&r, expected), w.once)
 	if err == nil {
 		err = r.err
 	}
 	return r, err
+}
+
+// message makes a write's message. It has a copy of the value.
+func (b *bucket) message(w request, expected int64) (*nats.Msg, error) {
+	tokens, long := encodeKey(w.Key)
+	m := &nats.Msg{Subject: b.base + tokens, Header: nats.Header{headerMessageID: {w.id}}}
+	if expected >= 0 {
+		m.Header[headerExpectedSequence] = []string{strconv.FormatInt(expected, 10)}
+	}
+	if long {
+		m.Data = binary.AppendUvarint(nil, uint64(len(w.Key)))
+		m.Data = append(m.Data, w.Key...)
+	}
+	if w.Op == state.OpDelete {
+		m.Header[headerOperation] = []string{operationDelete}
+		m.Header[headerTTL] = []string{strconv.Itoa(int(state.TombstoneAge / time.Second))}
+	} else {
+		m.Data = append(m.Data, w.Value...)
+	}
+	if limit := b.conn.maxPayload(); limit > 0 && int64(len(m.Data))+headerRoom > limit {
+		return nil, fmt.Errorf("%w: value of %d bytes, NATS takes at most %d with its headers", state.ErrQuota, len(m.Data), limit-headerRoom)
+	}
+	return m, nil
 }
 
 // headerRoom is more than the headers of any message of ours take.
