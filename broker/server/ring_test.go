@@ -3,6 +3,8 @@ package server
 import (
 	"math/rand/v2"
 	"testing"
+
+	"maestrohub.io/uns/broker/mqtt"
 )
 
 func TestAcknowledgmentsLeaveInTheOrderOfThePublishes(t *testing.T) {
@@ -36,14 +38,24 @@ func TestAcknowledgmentsLeaveInTheOrderOfThePublishes(t *testing.T) {
 	}
 }
 
-func TestARepeatedQoS2PublishIsFoundWhileItsOutcomeIsUnknown(t *testing.T) {
+func TestARepetitionSharesTheOutcomeOfTheFirst(t *testing.T) {
+	// [MQTT-4.3.3-10]: a QoS 2 PUBLISH under an identifier whose outcome is not known
+	// yet is a repetition, and is refused if the first is.
 	var ring ackRing
 	ring.push(pending{id: 7, qos: 1})
-	slot := ring.push(pending{id: 7, qos: 2})
-	if p := ring.find(7); p != ring.at(slot) {
-		t.Fatal("the waiting QoS 2 PUBLISH is not found by its identifier")
+	first := ring.push(pending{id: 7, qos: 2})
+	if !ring.isOpen(7) || ring.isOpen(8) {
+		t.Fatalf("open: 7 %v, 8 %v; want the waiting QoS 2 identifier alone", ring.isOpen(7), ring.isOpen(8))
 	}
-	if ring.find(8) != nil {
-		t.Fatal("an identifier that is not waiting is found")
+	ring.push(pending{id: 7, qos: 2, done: true, repeated: true})
+	ring.at(first - 1).done = true
+	ring.at(first).done, ring.at(first).code = true, mqtt.UnspecifiedError
+	for i, want := range []mqtt.ReasonCode{mqtt.Success, mqtt.UnspecifiedError, mqtt.UnspecifiedError} {
+		if p, ok := ring.pop(); !ok || p.code != want {
+			t.Errorf("outcome %d: %v %v, want %v", i, ok, p.code, want)
+		}
+	}
+	if ring.isOpen(7) {
+		t.Error("the identifier is open after its outcome")
 	}
 }
