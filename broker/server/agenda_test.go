@@ -33,6 +33,7 @@ func TestTheAgendaRunsEachTaskAtItsTimeOnce(t *testing.T) {
 			t.Error("a task is cancelled once, while it waits")
 		}
 		time.Sleep(4 * time.Hour)
+		synctest.Wait()
 		if want := []time.Duration{2 * time.Second, 10 * time.Second, 3 * time.Hour}; !slices.Equal(ran, want) {
 			t.Errorf("ran %v, want %v", ran, want)
 		}

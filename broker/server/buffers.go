@@ -27,13 +27,13 @@ func (p *bufferPool) get() []byte {
 	return make([]byte, 0, p.size)
 }
 
-// putBuffer gives a buffer back to the pool it fits. One that an oversize
-// packet made is left to the garbage collector.
+// putBuffer gives a buffer back to the pool it fits. One that grew to another
+// size, or for an oversize packet, is left to the garbage collector.
 func putBuffer(b []byte) {
 	switch {
 	case cap(b) >= largeBuffer && cap(b) <= 4*largeBuffer:
 		largeBuffers.pool.Put(&b)
-	case cap(b) >= smallBuffer && cap(b) < largeBuffer:
+	case cap(b) >= smallBuffer && cap(b) < 2*smallBuffer:
 		smallBuffers.pool.Put(&b)
 	}
 }

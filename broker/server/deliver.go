@@ -57,6 +57,9 @@ func (s *Server) Deliver(batch []*value.Value) {
 		if w == nil || w.slug != v.Workspace {
 			w = s.workspace(v.Workspace)
 		}
+		if v.Retain {
+			w.arriving.add(v)
+		}
 		m := w.match(v.Name)
 		e := encoding{value: v}
 		for i := range m.targets {

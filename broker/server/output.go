@@ -26,9 +26,10 @@ type output struct {
 	nc      net.Conn
 	metrics *metrics.Metrics
 	buf     []byte
-	busy    int // bytes of the write under way
-	packets int // deliveries in buf
-	answers int // other packets in buf and in the write under way
+	busy    int  // bytes of the write under way
+	large   bool // the last write was more than a small buffer holds
+	packets int  // deliveries in buf
+	answers int  // other packets in buf and in the write under way
 	writing bool
 	// closing: nothing is appended any more; the socket is closed once the buffer
 	// is out.
@@ -39,7 +40,13 @@ type output struct {
 // buffer returns the buffer to append to.
 func (o *output) buffer() []byte {
 	if o.buf == nil {
-		o.buf = smallBuffers.get()
+		// A stream fills a large buffer with each write; it starts with one rather than
+		// growing a small one again and again.
+		if o.large {
+			o.buf = largeBuffers.get()
+		} else {
+			o.buf = smallBuffers.get()
+		}
 	}
 	return o.buf
 }
@@ -96,6 +103,7 @@ func (c *connection) write() {
 		}
 		buf, answers := o.buf, o.answers
 		o.buf, o.busy, o.packets = nil, len(buf), 0
+		o.large = len(buf) > smallBuffer
 		c.lock.Unlock()
 		_, err := o.nc.Write(buf)
 		putBuffer(buf)

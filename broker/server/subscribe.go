@@ -7,7 +7,6 @@ import (
 	"maestrohub.io/uns/broker/mqtt"
 	"maestrohub.io/uns/broker/session"
 	"maestrohub.io/uns/broker/topic"
-	"maestrohub.io/uns/broker/value"
 )
 
 // onSubscribe acts on a SUBSCRIBE: its filters in order, one SUBACK for all
@@ -116,11 +115,7 @@ const routeWait = 2 * time.Second
 // sendRetained sends the retained messages a new subscription matches. A
 // message older than one that has gone out meanwhile is left out.
 func (c *connection) sendRetained(sub *session.Subscription) {
-	var found []*value.Value
-	c.server.options.Retained.Match(sub.Bare, func(v *value.Value) bool {
-		found = append(found, v)
-		return true
-	})
+	found := c.ws.arriving.match(sub.Bare)
 	c.lock.Lock()
 	defer c.lock.Unlock()
 	if c.ended {

@@ -26,6 +26,8 @@ type workspace struct {
 
 	feedMu sync.Mutex // guards opening
 	feed   atomic.Pointer[feed]
+
+	arriving arriving
 }
 
 // indexKey tells a session's subscriptions with the same bare filter apart: its
@@ -52,6 +54,7 @@ func (s *Server) workspace(slug string) *workspace {
 	w := s.workspaces[slug]
 	if w == nil {
 		w = &workspace{server: s, slug: slug, cache: make(map[string]*matches), turns: make(map[string]*atomic.Uint64)}
+		w.arriving.store, w.arriving.longest = s.options.Retained, 2*s.options.Config.SessionLogAppendWait
 		s.workspaces[slug] = w
 	}
 	return w
