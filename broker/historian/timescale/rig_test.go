@@ -76,16 +76,20 @@ func start(t testing.TB, s *postgres.Server) {
 // URL.
 func database(t testing.TB, s *postgres.Server) string {
 	t.Helper()
+	name := databaseName(t)
+	exec(t, s.URL("postgres"), fmt.Sprintf("DROP DATABASE IF EXISTS %q WITH (FORCE)", name)) // of the same benchmark before
+	exec(t, s.URL("postgres"), fmt.Sprintf("CREATE DATABASE %q", name))
+	return s.URL(name)
+}
+
+func databaseName(t testing.TB) string {
 	name := strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
 			return r
 		}
 		return '_'
 	}, strings.ToLower(t.Name()))
-	name = name[:min(len(name), 60)]
-	exec(t, s.URL("postgres"), fmt.Sprintf("DROP DATABASE IF EXISTS %q WITH (FORCE)", name)) // of the same benchmark before
-	exec(t, s.URL("postgres"), fmt.Sprintf("CREATE DATABASE %q", name))
-	return s.URL(name)
+	return name[:min(len(name), 60)]
 }
 
 // exec runs statements over a connection of its own.
