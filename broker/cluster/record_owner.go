@@ -1,5 +1,7 @@
 package cluster
 
+import "time"
+
 // Ending says how a connection ended, as far as its wills and its session care.
 type Ending uint8
 
@@ -31,7 +33,7 @@ var endingNames = [...]string{"held", "left", "lost", "stopped", "fenced", "gone
 // Owner is the record of a client id in state.Sessions: which connection holds
 // it, or held it last. It stays after the connection's end, so that a will left
 // behind can be told from that of a later connection, for maxSessionExpiry and an
-// hour; the store's time of the record is then when the connection ended.
+// hour.
 type Owner struct {
 	// Connection is random, made by the claim.
 	Connection  ID
@@ -39,6 +41,17 @@ type Owner struct {
 	// Identity is the API client that holds the client id, in any workspace.
 	Identity, Workspace string
 	Ending              Ending
+	// Ended is when, ns since 1970, once Ending is not Held. It stays as it is
+	// when the record is touched.
+	Ended int64
+}
+
+// End returns the record of the connection's end.
+func (o Owner) End(how Ending, at time.Time) Owner {
+	if o.Ending == Held {
+		o.Ending, o.Ended = how, at.UnixNano()
+	}
+	return o
 }
 
 // Encode returns the record in the floor's format.
@@ -49,6 +62,7 @@ func (o Owner) Encode(floor Format) []byte {
 	a.string(o.Identity)
 	a.string(o.Workspace)
 	a.byte(byte(o.Ending))
+	a.int(o.Ended)
 	return a.b
 }
 
@@ -60,5 +74,6 @@ func DecodeOwner(b []byte) (o Owner, err error) {
 	o.Identity = p.string("identity")
 	o.Workspace = p.string("workspace")
 	o.Ending = Ending(p.enum("ending", byte(EndedGone)))
+	o.Ended = p.int("ended")
 	return o, p.end()
 }

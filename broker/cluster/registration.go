@@ -21,7 +21,7 @@ type registration struct {
 	other     Entry // the life that holds the entry, if there
 	rewritten int   // times it was, at least half a heartbeat apart
 	writing   bool
-	first     time.Time // when the first write of the entry was sent
+	first     time.Time // when the earliest write that may have landed was sent
 	retry     time.Time // not before
 
 	number uint64 // of the entry that landed; 0: not registered
@@ -36,26 +36,26 @@ func (r *registration) begin(now time.Time) {
 	}
 }
 
-// saw notes what stands on the own key: a change the watch gave (live), or a
-// record read. It reports whether that completes the registration.
-func (r *registration) saw(e Entry, revision uint64, live bool, now time.Time) (registered bool) {
-	if revision <= r.revision && r.there {
+// saw notes what stands on the own key, from the watch or from a read. It reports
+// whether that completes the registration.
+func (r *registration) saw(e Entry, revision uint64, now time.Time) (registered bool) {
+	if r.number != 0 || revision <= r.revision {
 		return false
 	}
 	if e.Incarnation == r.id && e.Number == 0 {
 		r.number = revision
 		return true
 	}
-	if live && r.there && revision > r.revision && !r.idle(e) {
-		if r.rewritten == 0 || now.Sub(r.since) >= r.timing.Apart() {
-			r.rewritten++
-		}
-		r.since = now
-	} else if !r.there || e.Incarnation != r.other.Incarnation {
-		r.since = now
+	if r.there && !r.idle(e) && (r.rewritten == 0 || now.Sub(r.since) >= r.timing.Apart()) {
+		r.rewritten++
 	}
-	r.there, r.revision, r.other = true, revision, e
+	r.there, r.revision, r.other, r.since = true, revision, e, now
 	return false
+}
+
+// forget drops what was seen: it is given anew.
+func (r *registration) forget() {
+	r.watching, r.there, r.revision, r.rewritten = false, false, 0, 0
 }
 
 // absent notes that nothing stands on the own key any more.
@@ -103,12 +103,15 @@ func (r *registration) landed(revision uint64) {
 	r.number = revision
 }
 
-// failed notes that it did not, or not for sure; the entry is then to be read,
-// which read reports with saw or absent, and a further write comes a heartbeat
-// later at the soonest.
-func (r *registration) failed(now time.Time) {
+// failed notes that it did not, or not for sure (unknown). The entry is then to be
+// read and what stands there given to saw or absent; a further write comes a
+// heartbeat later at the soonest.
+func (r *registration) failed(unknown bool, now time.Time) {
 	r.writing = false
 	r.retry = now.Add(r.timing.Heartbeat())
+	if !unknown {
+		r.first = time.Time{}
+	}
 }
 
 // guard is the watch an incarnation keeps over its entry once registered.

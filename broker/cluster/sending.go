@@ -1,0 +1,131 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"maestrohub.io/uns/broker/state"
+)
+
+// WillOutcome is what became of a will that was due.
+type WillOutcome uint8
+
+const (
+	// WillSent: it is stored and its record gone.
+	WillSent WillOutcome = iota
+	// WillDead: its device is back, or left properly.
+	WillDead
+	// WillRefused: the chain refused it for a cause that stays.
+	WillRefused
+	// WillElsewhere: somebody else changed the record; the watch tells how.
+	WillElsewhere
+	// WillFenced: the right to send it ended meanwhile. Nothing left afterwards.
+	WillFenced
+)
+
+// ErrWillRefused is wrapped by a Publish that refused a will for a cause that no
+// repetition changes.
+var ErrWillRefused = errors.New("will refused")
+
+// WillSender sends wills: one that is due at a replica that serves its lost
+// connection, or, at the elected replica, one of an ended incarnation.
+//
+//	mark sending (by, timestamp) → touch the owner record → publish → delete
+//
+// Each step is a conditional write and the clock is compared before each. A sender
+// that dies anywhere leaves a record the next one continues from; the value carries the
+// same timestamp and row id then, so the historian stores it once.
+type WillSender struct {
+	Wills, Owners state.Bucket
+	Floor         func() Format
+	// Publish puts the will through the chain and returns when its value is
+	// stored. An error that does not wrap ErrWillRefused is tried again later.
+	Publish func(ctx context.Context, w *Will) error
+}
+
+// Send sends the will at the revision, whose connection ended as how. may is
+// Deadline.MayAct for an own lost connection, Deadline.MayDecide for another's; by is
+// that Deadline's incarnation. After an error the will is to be tried again.
+func (s *WillSender) Send(ctx context.Context, w *Will, revision uint64, how Ending, by Incarnation, may func(time.Time) bool) (WillOutcome, error) {
+	if !may(time.Now()) {
+		return WillFenced, nil
+	}
+	marked := *w
+	marked.By = by
+	if marked.Timestamp == 0 {
+		marked.Timestamp = time.Now().UnixNano()
+	}
+	revision, err := s.Wills.Update(ctx, WillKey(w.Connection), marked.Encode(s.Floor()), revision)
+	switch {
+	case errors.Is(err, state.ErrConflict):
+		return WillElsewhere, nil
+	case err != nil:
+		return WillElsewhere, fmt.Errorf("mark the will of %q: %w", w.Client, err)
+	}
+	outcome := WillSent
+	dead, err := s.touch(ctx, &marked, how, may)
+	switch {
+	case errors.Is(err, errFenced) || err == nil && !may(time.Now()):
+		return WillFenced, nil
+	case err != nil:
+		return WillElsewhere, err
+	case dead:
+		outcome = WillDead
+	default:
+		if err := s.Publish(ctx, &marked); errors.Is(err, ErrWillRefused) {
+			outcome = WillRefused
+		} else if err != nil {
+			return WillElsewhere, fmt.Errorf("publish the will of %q: %w", w.Client, err)
+		}
+	}
+	// Left behind, the record is only sent again as the same row.
+	if !may(time.Now()) {
+		return WillFenced, nil
+	}
+	if _, err := s.Wills.Delete(ctx, WillKey(w.Connection), revision); err != nil && !errors.Is(err, state.ErrConflict) {
+		return outcome, fmt.Errorf("delete the will of %q: %w", w.Client, err)
+	}
+	return outcome, nil
+}
+
+var errFenced = errors.New("fenced")
+
+// touch decides by a conditional write whether the will is dead. A read that finds
+// another connection, or none, may be stale; a write over what it found is not.
+func (s *WillSender) touch(ctx context.Context, w *Will, how Ending, may func(time.Time) bool) (dead bool, err error) {
+	for {
+		if !may(time.Now()) {
+			return false, errFenced
+		}
+		var next Owner
+		r, err := s.Owners.Get(ctx, w.Client)
+		switch {
+		case errors.Is(err, state.ErrNotFound):
+			next = Owner{Connection: w.Connection, Incarnation: w.Incarnation, Identity: w.Identity, Workspace: w.Workspace}.End(how, time.Now())
+			_, err = s.Owners.Create(ctx, w.Client, next.Encode(s.Floor()))
+		case err == nil:
+			if next, err = DecodeOwner(r.Value); err != nil {
+				return false, fmt.Errorf("owner of %q: %w", w.Client, err)
+			}
+			dead = w.dead(&next)
+			if !dead {
+				next = next.End(how, time.Now())
+			}
+			if next.Connection == w.Connection && dead {
+				return true, nil // left properly: the connection's last word
+			}
+			_, err = s.Owners.Update(ctx, w.Client, next.Encode(s.Floor()), r.Revision)
+		}
+		switch {
+		case err == nil:
+			return dead, nil
+		case !errors.Is(err, state.ErrConflict):
+			return false, fmt.Errorf("touch the owner of %q: %w", w.Client, err)
+		}
+		if err := rest(ctx, 5*time.Millisecond); err != nil {
+			return false, fmt.Errorf("touch the owner of %q: %w", w.Client, err)
+		}
+	}
+}

@@ -1,0 +1,291 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"maestrohub.io/uns/broker/state"
+)
+
+const (
+	// willEvery and sweepEvery are how often the elected replica looks at the
+	// wills and at everything else.
+	willEvery  = 500 * time.Millisecond
+	sweepEvery = 5 * time.Second
+	// willsAtOnce is how many wills are sent at a time, so that those of a lost
+	// replica do not crowd out its devices' return.
+	willsAtOnce = 32
+	// willRetry is the pause before a will is sent again that could not be.
+	willRetry = time.Second
+)
+
+// Sweeper does the work of one replica among all: it waits for the sweep lock and
+// holds it while it serves and has a current lease. The lock only elects; every write
+// is conditional, so that two who both believe to hold it do no harm.
+type Sweeper struct {
+	Member *Member
+	Store  state.Store
+	Sweep  Sweep
+	// ConnectBudget is how long a returning device holds its will.
+	ConnectBudget time.Duration
+	// Publish sends a will through the chain: see WillSender.
+	Publish func(ctx context.Context, w *Will) error
+	// Did is told of each act and each will that is over; may be nil.
+	Did func(a *Act, w *Will, outcome WillOutcome)
+	// Configure is called once when elected, to bring the store to this replica's
+	// settings; may be nil.
+	Configure func(ctx context.Context) error
+	Logger    *slog.Logger
+
+	mu     sync.Mutex // below
+	wills  *Wills     // nil while not elected
+	counts Counts
+}
+
+// Counts is what the sweep sees.
+type Counts struct {
+	Elected bool
+	Offline int // sessions not connected
+	Waiting int // wills
+}
+
+// Counts is for the status page.
+func (s *Sweeper) Counts() Counts {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.counts
+}
+
+// Returning says that a CONNECT of the client arrived here or, by the mesh, at
+// another replica.
+func (s *Sweeper) Returning(client string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.wills != nil {
+		s.wills.Returning(client, time.Now())
+	}
+}
+
+// Run takes part in the election until ctx is done.
+func (s *Sweeper) Run(ctx context.Context) {
+	lock := s.Store.Lock(state.SweepLock)
+	for ctx.Err() == nil {
+		if d := s.Member.Deadline(); d.MayDecide(time.Now()) {
+			held, err := lock.Acquire(ctx)
+			if err == nil {
+				// A wait for the lock may have outlived the lease it began under.
+				if d := s.Member.Deadline(); d.MayDecide(time.Now()) {
+					s.elected(ctx, d, held.Lost())
+				}
+				held.Release()
+			}
+		}
+		if rest(ctx, s.Member.timing.Heartbeat()) != nil {
+			return
+		}
+	}
+}
+
+// elected sweeps until the lock, the lease or ctx ends.
+func (s *Sweeper) elected(ctx context.Context, d *Deadline, lost <-chan struct{}) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	s.Logger.Info("broker cluster: elected to sweep", "incarnation", d.Incarnation().String())
+	t := s.newTerm(d)
+	var work sync.WaitGroup
+	defer work.Wait()
+	defer cancel()
+	if s.Configure != nil {
+		work.Go(func() {
+			if err := s.Configure(ctx); err != nil && ctx.Err() == nil {
+				s.Logger.Warn("broker cluster: the store could not be brought to this replica's settings", "error", err)
+			}
+		})
+	}
+	if err := t.open(ctx, &work, cancel); err != nil {
+		s.Logger.Warn("broker cluster: cannot sweep", "error", err)
+		return
+	}
+	s.mu.Lock()
+	s.wills, s.counts.Elected = t.wills, true
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		s.wills, s.counts = nil, Counts{}
+		s.mu.Unlock()
+	}()
+	will, sweep := time.NewTicker(willEvery), time.NewTicker(sweepEvery)
+	defer will.Stop()
+	defer sweep.Stop()
+	for {
+		select {
+		case <-will.C:
+			if !d.MayDecide(time.Now()) {
+				return // elected again once the lease is current; graces begin anew
+			}
+			t.tickWills(ctx, &work)
+		case <-sweep.C:
+			t.sweep(ctx)
+		case <-lost:
+			return
+		case <-d.Over():
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// term is one election: everything it knows ends with it.
+type term struct {
+	*Sweeper
+	deadline *Deadline
+	wills    *Wills // guarded by Sweeper.mu
+	sender   WillSender
+	buckets  map[string]state.Bucket
+	slots    chan struct{}
+
+	owners   table[Owner]
+	sessions table[*Session]
+	cursors  table[*Cursor]
+	received table[*Received]
+	willed   table[*Will]
+	routes   table[*Route]
+}
+
+func (s *Sweeper) newTerm(d *Deadline) *term {
+	t := &term{Sweeper: s, deadline: d, wills: NewWills(s.Sweep.Grace, s.ConnectBudget, s.Sweep.Most),
+		buckets: map[string]state.Bucket{}, slots: make(chan struct{}, willsAtOnce)}
+	bad := func(key string, err error) {
+		s.Logger.Error("broker cluster: an unreadable record is left alone", "key", key, "error", err)
+	}
+	t.owners = table[Owner]{decode: DecodeOwner, bad: bad}
+	t.sessions = table[*Session]{decode: DecodeSession, bad: bad,
+		skip:    func(key string) bool { return strings.HasPrefix(key, state.ProbeKeys) },
+		removed: func(client string, _ *Session) { t.withWills(func(w *Wills) { w.SessionEnded(client) }) }}
+	t.cursors = table[*Cursor]{decode: DecodeCursor, bad: bad}
+	t.received = table[*Received]{decode: DecodeReceived, bad: bad}
+	t.willed = table[*Will]{decode: DecodeWill, bad: bad,
+		saw:     func(_ string, r Stored[*Will]) { t.withWills(func(w *Wills) { w.Saw(r.Record, r.Revision) }) },
+		removed: func(_ string, r *Will) { t.withWills(func(w *Wills) { w.Removed(r.Connection) }) }}
+	t.routes = table[*Route]{decode: DecodeRoute, bad: bad}
+	return t
+}
+
+func (t *term) withWills(f func(*Wills)) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	f(t.wills)
+}
+
+// open opens the buckets and starts to follow them; a watch that ends ends the term.
+func (t *term) open(ctx context.Context, work *sync.WaitGroup, cancel func()) error {
+	for name, follow := range map[string]func(context.Context, state.Bucket) error{
+		state.Sessions: t.owners.follow, state.SessionState: t.sessions.follow, state.SessionCursor: t.cursors.follow,
+		state.SessionQoS2: t.received.follow, state.SessionWill: t.willed.follow, state.Routes: t.routes.follow,
+	} {
+		b, err := t.Store.Bucket(ctx, name)
+		if err != nil {
+			return fmt.Errorf("open %s: %w", name, err)
+		}
+		t.buckets[name] = b
+		work.Go(func() {
+			defer cancel()
+			if err := follow(ctx, b); err != nil && ctx.Err() == nil {
+				t.Logger.Warn("broker cluster: the sweep lost a watch", "bucket", name, "error", err)
+			}
+		})
+	}
+	t.sender = WillSender{Wills: t.buckets[state.SessionWill], Owners: t.buckets[state.Sessions], Floor: t.Member.Floor, Publish: t.Publish}
+	return nil
+}
+
+func (t *term) tickWills(ctx context.Context, work *sync.WaitGroup) {
+	refusing := t.Member.Refusing()
+	endings := map[Incarnation]Ending{}
+	ending := func(i Incarnation) Ending {
+		how, asked := endings[i]
+		if !asked {
+			how = t.Member.Ending(i)
+			endings[i] = how
+		}
+		return how
+	}
+	var due []Due
+	t.withWills(func(w *Wills) {
+		due = w.Tick(time.Now(), refusing, ending)
+		t.counts.Waiting = w.Waiting()
+	})
+	for _, d := range due {
+		work.Go(func() {
+			select {
+			case t.slots <- struct{}{}:
+				defer func() { <-t.slots }()
+				t.send(ctx, d)
+			case <-ctx.Done():
+			}
+		})
+	}
+}
+
+func (t *term) send(ctx context.Context, d Due) {
+	outcome, err := t.sender.Send(ctx, d.Will, d.Revision, d.How, t.deadline.Incarnation(), t.deadline.MayDecide)
+	switch {
+	case err != nil || outcome == WillElsewhere:
+		if err != nil && ctx.Err() == nil {
+			t.Logger.Warn("broker cluster: a will could not be sent and is kept", "client_id", d.Will.Client, "error", err)
+		}
+		t.withWills(func(w *Wills) { w.Unsent(d.Will.Connection, willRetry) })
+	case outcome != WillFenced && t.Did != nil:
+		t.Did(nil, d.Will, outcome)
+	}
+}
+
+// sweep makes the writes that are due, and raises the format floor if all read more.
+func (t *term) sweep(ctx context.Context) {
+	k := &Stock{}
+	if !snapshot(&t.owners, &k.Owners) || !snapshot(&t.sessions, &k.Sessions) || !snapshot(&t.cursors, &k.Cursors) ||
+		!snapshot(&t.received, &k.Received) || !snapshot(&t.willed, &k.Wills) || !snapshot(&t.routes, &k.Routes) {
+		return
+	}
+	acts := t.Sweep.Decide(time.Now(), t.Member.Floor(), k, t.Member.Ending)
+	for _, a := range acts {
+		if !t.deadline.MayDecide(time.Now()) {
+			return
+		}
+		result := t.buckets[a.Bucket].Apply(ctx, []state.Write{a.Write})[0]
+		if result.Err == nil && t.Did != nil {
+			t.Did(&a, nil, 0)
+		}
+	}
+	offline := 0
+	for client := range k.Sessions {
+		if o, there := k.Owners[client]; !there || o.Record.Ending != Held {
+			offline++
+		}
+	}
+	t.mu.Lock()
+	t.counts.Offline = offline
+	t.mu.Unlock()
+	bounded, cancel := context.WithTimeout(ctx, t.Member.timing.TTL)
+	defer cancel()
+	if _, err := t.Member.RaiseFloor(bounded, t.deadline); err != nil && ctx.Err() == nil {
+		t.Logger.Warn("broker cluster: the format floor could not be raised", "error", err)
+	}
+}
+
+// snapshot copies a table; false while it is not complete.
+func snapshot[T any](t *table[T], into *map[string]Stored[T]) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	m := make(map[string]Stored[T], len(t.records))
+	for key, s := range t.records {
+		m[key] = s
+	}
+	*into = m
+	return t.ready
+}
