@@ -31,20 +31,14 @@ var limits = map[string]any{
 }
 
 // rig is a broker with its witnesses.
-type rig struct {
-	*harness.Broker
-	pid int
-}
+type rig struct{ *harness.Broker }
 
 // start starts a broker whose two healthy clients exchange values until the test
 // ends, and fails the test if they were harmed: a value missing, late, refused or
 // out of order, a connection lost, the broker restarted or no longer ready.
 func start(t *testing.T) *rig {
 	t.Helper()
-	b := harness.Start(t, harness.Options{
-		Clients: harness.Clients(healthy, attacker), Settings: limits, TLS: false, WebSocket: true,
-	})
-	r := &rig{Broker: b, pid: b.Process().PID()}
+	r := &rig{harness.Start(t, harness.Options{Clients: harness.Clients(healthy, attacker), Settings: limits, WebSocket: true})}
 	r.watch(t)
 	return r
 }
