@@ -27,8 +27,10 @@ var mayImport = map[string][]string{
 	"access":    {"state", "topic"},
 	"model":     {"topic", "value"},
 	"ingest":    {"historian", "state", "retained", "access", "model", "topic", "value", "metrics"},
+	"cluster":   {"state"},
+	"mesh":      {"topic", "value"},
 	"session":   {"mqtt", "topic", "state", "value"},
-	"server":    {"access", "config", "historian", "ingest", "listener", "metrics", "model", "mqtt", "retained", "session", "state", "topic", "value"},
+	"server":    {"access", "cluster", "config", "historian", "ingest", "listener", "mesh", "metrics", "model", "mqtt", "retained", "session", "state", "topic", "value"},
 	"api":       {"access", "config", "historian", "ingest", "metrics", "model", "retained", "server", "state", "topic", "value"},
 	"replica":   nil, // all: it puts the others together
 	"":          nil, // the command
