@@ -21,6 +21,13 @@ func will(topic, payload string, options ...func(*mqtt.Will)) func(*mqtt.Connect
 
 func delay(seconds uint32) func(*mqtt.Will) { return func(w *mqtt.Will) { w.Delay = seconds } }
 
+// lose has the connection lost in a way that the broker knows of at once: a CONNECT
+// that follows is not a takeover.
+func lose(c *mqtttest.Client) {
+	c.SendWire(`C1 00`)
+	c.ExpectRefusal(mqtt.MalformedPacket)
+}
+
 // watcher is subscribed to the topic of a will.
 func watcher(t *testing.T, topic string, qos byte) *mqtttest.Client {
 	t.Helper()
@@ -100,7 +107,7 @@ func TestAWillWaitsForItsDelay(t *testing.T) {
 		sub := watcher(t, topic, 1)
 		c := broker.Connect(t, mqtt.V5, "dev-a", all(persistent, will(topic, `"gone"`, delay(1))))
 		began := time.Now()
-		c.Drop()
+		lose(c)
 		publisher(t).Publish(topic, 1, `"not yet"`)
 		sub.ExpectPublish(topic, `"not yet"`)
 		sub.ExpectPublish(topic, `"gone"`)
@@ -113,7 +120,7 @@ func TestAWillWaitsForItsDelay(t *testing.T) {
 		topic := topicOf()
 		sub := watcher(t, topic, 1)
 		c := broker.Connect(t, mqtt.V5, "dev-a", all(persistent, will(topic, `"gone"`, delay(1))))
-		c.Drop()
+		lose(c)
 		back := c.Again(persistent)
 		expectPresent(back, true)
 		pass(1500 * time.Millisecond)
@@ -126,7 +133,7 @@ func TestAWillWaitsForItsDelay(t *testing.T) {
 		sub := watcher(t, topic, 1)
 		short := func(p *mqtt.Connect) { p.CleanStart, p.SessionExpiry = false, 1 }
 		c := broker.Connect(t, mqtt.V5, "dev-a", all(short, will(topic, `"gone"`, delay(600))))
-		c.Drop()
+		lose(c)
 		sub.ExpectPublish(topic, `"gone"`)
 		expectPresent(c.Again(), false)
 	})
@@ -143,7 +150,7 @@ func TestAWillWaitsForItsDelay(t *testing.T) {
 		topic := topicOf()
 		sub := watcher(t, topic, 1)
 		c := broker.Connect(t, mqtt.V5, "dev-a", all(persistent, will(topic, `"gone"`, delay(1))))
-		c.Drop()
+		lose(c)
 		back := c.Again(func(p *mqtt.Connect) { p.CleanStart = true })
 		expectPresent(back, false)
 		pass(1500 * time.Millisecond)
