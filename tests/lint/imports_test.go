@@ -27,7 +27,7 @@ var mayImport = map[string][]string{
 	"access":    {"state", "topic"},
 	"model":     {"topic", "value"},
 	"ingest":    {"historian", "state", "retained", "access", "model", "topic", "value", "metrics"},
-	"cluster":   {"state"},
+	"cluster":   {"state", "value"},
 	"mesh":      {"topic", "value"},
 	"session":   {"mqtt", "topic", "state", "value"},
 	"server":    {"access", "cluster", "config", "historian", "ingest", "listener", "mesh", "metrics", "model", "mqtt", "retained", "session", "state", "topic", "value"},
