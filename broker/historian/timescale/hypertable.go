@@ -67,7 +67,7 @@ func (h *Historian) policies(ctx context.Context, conn *pgx.Conn) error {
 	}
 	if set == nil {
 		if err := h.run(ctx, tx, `ALTER TABLE @schema.value SET (timescaledb.compress,
-			timescaledb.compress_segmentby = 'topic_id', timescaledb.compress_orderby = 'time, nanos, position')`); err != nil {
+			timescaledb.compress_segmentby = 'topic_id', timescaledb.compress_orderby = 'time, nanos, identity')`); err != nil {
 			return err
 		}
 		if err := h.callPolicy(ctx, tx, extension+`.add_compression_policy($1::regclass, $2::interval, if_not_exists => true)`, compressAfter); err != nil {

@@ -68,7 +68,7 @@ func Open(ctx context.Context, url string, o Options) (*Historian, error) {
 	case errors.As(err, &wrong), err != nil && ctx.Err() != nil:
 		h.writes.Close()
 		h.reads.Close()
-		return nil, fmt.Errorf("open history: %w", err)
+		return nil, err
 	case err != nil:
 		h.noteOutage(err)
 	}

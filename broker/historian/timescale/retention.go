@@ -23,7 +23,7 @@ func (h *Historian) sweeper(ctx context.Context) {
 	ticker := time.NewTicker(sweepInterval)
 	defer ticker.Stop()
 	for {
-		if err := h.sweep(ctx); err != nil && ctx.Err() == nil {
+		if _, err := h.sweep(ctx); err != nil && ctx.Err() == nil {
 			h.log.Warn("embedded broker: history retention failed, trying again later", "error", err, "again_in", sweepInterval)
 		}
 		select {
@@ -34,33 +34,31 @@ func (h *Historian) sweeper(ctx context.Context) {
 	}
 }
 
-// sweep does one round, on a connection of its own: it may take longer than a
-// statement of the pools may.
-func (h *Historian) sweep(ctx context.Context) error {
+// sweep does one round, unless another replica is at it. It has a connection of its
+// own: it may take longer than a statement of the pools may.
+func (h *Historian) sweep(ctx context.Context) (mine bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, sweepTimeout)
 	defer cancel()
 	s, err := h.session(ctx, h.writes)
 	if err != nil {
-		return err
+		return false, err
 	}
-	kept := *s.known.storage.Load()
 	known := s.known
 	s.release()
 
 	conn, err := h.connect(ctx)
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }() // which lets go of the lock
-	var mine bool
 	if err := conn.QueryRow(ctx, "SELECT pg_try_advisory_lock($1)", pgx.QueryExecModeExec, h.lockKey(lockSweep)).Scan(&mine); err != nil || !mine {
-		return err
+		return false, err
 	}
-	if kept == hypertable {
+	if *known.storage.Load() == hypertable {
 		if h.ownRetention.Load() {
 			h.applyPolicies(ctx, conn)
 		}
-		return h.dropChunks(ctx, conn)
+		return true, h.dropChunks(ctx, conn)
 	}
 	now := time.Now()
 	var times []int64
@@ -68,9 +66,9 @@ func (h *Historian) sweep(ctx context.Context) error {
 		times = append(times, microsOf(now.AddDate(0, 0, day)))
 	}
 	if err := h.makePartitions(ctx, conn, known, times); err != nil {
-		return err
+		return true, err
 	}
-	return h.dropPartitions(ctx, conn, known, now)
+	return true, h.dropPartitions(ctx, conn, known, now)
 }
 
 // connect makes a connection outside the pools.

@@ -13,12 +13,16 @@ import (
 
 	"maestrohub.io/uns/broker/historian"
 	"maestrohub.io/uns/broker/value"
+	"maestrohub.io/uns/tools/launch"
 	"maestrohub.io/uns/tools/launch/postgres"
 )
 
 // shared is the server of all tests that do not harm theirs; each has databases of
 // its own there.
 var shared *postgres.Server
+
+// trusted is the certificate of who signed the shared server's.
+var trusted []byte
 
 func TestMain(m *testing.M) {
 	code, err := withServer(m.Run)
@@ -32,11 +36,24 @@ func TestMain(m *testing.M) {
 func withServer(run func() int) (int, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
-	s, err := postgres.Prepare(ctx, postgres.Options{})
+	authority, err := launch.NewAuthority("database test authority")
+	if err != nil {
+		return 0, err
+	}
+	certificate, key, err := authority.Issue("database")
+	if err != nil {
+		return 0, err
+	}
+	s, err := postgres.Prepare(ctx, postgres.Options{
+		Settings: map[string]string{"ssl": "on"},
+		Files:    map[string][]byte{"server.crt": certificate, "server.key": key},
+		HBA:      []string{"hostssl all secured 127.0.0.1/32 scram-sha-256", "host all secured 127.0.0.1/32 reject"},
+	})
 	if err != nil {
 		return 0, err
 	}
 	defer func() { _ = s.Remove() }()
+	trusted = authority.PEM
 	if err := s.Start(ctx); err != nil {
 		return 0, err
 	}

@@ -119,8 +119,11 @@ func wrong(err error) error {
 
 // format reads which format the schema has, 0 if there is none.
 func (h *Historian) format(ctx context.Context, conn *pgx.Conn) (int, storage, error) {
+	// Asked of the catalogue's rows: to_regclass may answer from before a lock that
+	// was waited for.
 	var found bool
-	err := conn.QueryRow(ctx, `SELECT to_regclass($1) IS NOT NULL`, pgx.QueryExecModeExec, h.opts.Schema+".format").Scan(&found)
+	err := conn.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+		WHERE n.nspname = $1 AND c.relname = 'format')`, pgx.QueryExecModeExec, h.opts.Schema).Scan(&found)
 	if err != nil || !found {
 		return 0, "", err
 	}
