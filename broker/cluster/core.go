@@ -57,6 +57,8 @@ type core struct {
 	own       ownKey
 	retryJoin time.Time
 	barriers  []barrier
+	sent      [64]time.Time // when the last heartbeats were, by number modulo
+	viewAsOf  time.Time     // the view is complete as of then
 }
 
 // ownKey is what stands on the own key as far as the watch says.
@@ -173,6 +175,7 @@ func (c *core) rewrite(out []effect, now time.Time) []effect {
 	e := c.entry(c.beats)
 	e.Refusing = now.Before(c.refusing)
 	c.view.sent(c.beats, now)
+	c.sent[c.beats%uint64(len(c.sent))] = now
 	return append(out, effect{id: c.id, beat: &beat{e.Encode(c.writes()), now}})
 }
 
@@ -385,6 +388,9 @@ func (c *core) ready(now time.Time) []effect {
 
 // echo: the own heartbeat came through the watch, and with it everything before.
 func (c *core) echo(out []effect, beat uint64, now time.Time) []effect {
+	if n := uint64(len(c.sent)); beat+n > c.beats && !c.view.blind {
+		c.viewAsOf = c.sent[beat%n]
+	}
 	c.barriers = slices.DeleteFunc(c.barriers, func(b barrier) bool {
 		if beat < b.beat || c.view.blind {
 			return false

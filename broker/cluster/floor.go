@@ -82,6 +82,10 @@ func joinFloor(ctx context.Context, b state.Bucket, by Incarnation, oldest, newe
 // higher, and returns the floor then known. d is what it decides under. A conflict
 // means that a replica joined meanwhile, and is no error: the next sweep tries again.
 func (m *Member) RaiseFloor(ctx context.Context, d *Deadline) (Format, error) {
+	known := m.Floor()
+	if (Floor{Format: known}).raised(m.Members()) <= known {
+		return known, nil
+	}
 	// Read first, then check who is there: see Floor.touch.
 	r, err := m.floors.Get(ctx, FloorKey)
 	if err != nil {

@@ -26,6 +26,8 @@ const (
 	// probeBound bounds one probe. Longer than any write the lease survives: a
 	// slow store must show as slow, not as away.
 	probeBound = 15 * time.Second
+	// probesKept bounds the probes that are out or landed and not yet applied.
+	probesKept = 64
 )
 
 // freshness is since when the subscribe index is known to be complete: a probe is
@@ -55,6 +57,9 @@ func (f *freshness) begin(landed time.Time) {
 func (f *freshness) sent(now time.Time) uint64 {
 	f.numbers++
 	f.pending = append(f.pending, probe{number: f.numbers, sent: now})
+	if len(f.pending) > probesKept {
+		f.pending = f.pending[1:] // nobody applies what comes back
+	}
 	return f.numbers
 }
 

@@ -326,6 +326,15 @@ func (m *Member) Members() []Entry {
 	return m.core.view.members()
 }
 
+// Current reports whether the view of the members is proven complete as of at most
+// FreshBound before now. Who is not in a view that is older may be a member all the
+// same: a SUBACK then waits the FreshBound out instead of counting reports.
+func (m *Member) Current(now time.Time) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return !m.core.viewAsOf.IsZero() && now.Sub(m.core.viewAsOf) <= FreshBound
+}
+
 // Status is for readiness and the status page.
 func (m *Member) Status() Status {
 	m.mu.Lock()

@@ -19,6 +19,8 @@ const (
 	// willsAtOnce is how many wills are sent at a time, so that those of a lost
 	// replica do not crowd out its devices' return.
 	willsAtOnce = 32
+	// actsAtOnce is how many writes go out between two looks at the lease.
+	actsAtOnce = 100
 	// willRetry is the pause before a will is sent again that could not be.
 	willRetry = time.Second
 )
@@ -129,7 +131,15 @@ func (s *Sweeper) elected(ctx context.Context, d *Deadline, lost <-chan struct{}
 			}
 			t.tickWills(ctx, &work)
 		case <-sweep.C:
-			t.sweep(ctx)
+			// Wills do not wait for a sweep that waits for the store.
+			select {
+			case t.sweeping <- struct{}{}:
+				work.Go(func() {
+					t.sweep(ctx)
+					<-t.sweeping
+				})
+			default:
+			}
 		case <-lost:
 			return
 		case <-d.Over():
@@ -148,6 +158,7 @@ type term struct {
 	sender   WillSender
 	buckets  map[string]state.Bucket
 	slots    chan struct{}
+	sweeping chan struct{} // full while a sweep runs
 
 	owners   table[Owner]
 	sessions table[*Session]
@@ -159,7 +170,7 @@ type term struct {
 
 func (s *Sweeper) newTerm(d *Deadline) *term {
 	t := &term{Sweeper: s, deadline: d, wills: NewWills(s.Sweep.Grace, s.ConnectBudget, s.Sweep.Most),
-		buckets: map[string]state.Bucket{}, slots: make(chan struct{}, willsAtOnce)}
+		buckets: map[string]state.Bucket{}, slots: make(chan struct{}, willsAtOnce), sweeping: make(chan struct{}, 1)}
 	bad := func(key string, err error) {
 		s.Logger.Error("broker cluster: an unreadable record is left alone", "key", key, "error", err)
 	}
@@ -253,14 +264,16 @@ func (t *term) sweep(ctx context.Context) {
 		return
 	}
 	acts := t.Sweep.Decide(time.Now(), t.Member.Floor(), k, t.Member.Ending)
-	for _, a := range acts {
+	for len(acts) > 0 {
+		n := 1
+		for n < len(acts) && n < actsAtOnce && acts[n].Bucket == acts[0].Bucket {
+			n++
+		}
 		if !t.deadline.MayDecide(time.Now()) {
 			return
 		}
-		result := t.buckets[a.Bucket].Apply(ctx, []state.Write{a.Write})[0]
-		if result.Err == nil && t.Did != nil {
-			t.Did(&a, nil, 0)
-		}
+		t.apply(ctx, acts[:n])
+		acts = acts[n:]
 	}
 	offline := 0
 	for client := range k.Sessions {
@@ -275,6 +288,19 @@ func (t *term) sweep(ctx context.Context) {
 	defer cancel()
 	if _, err := t.Member.RaiseFloor(bounded, t.deadline); err != nil && ctx.Err() == nil {
 		t.Logger.Warn("broker cluster: the format floor could not be raised", "error", err)
+	}
+}
+
+// apply makes writes of one bucket. One that fails is decided again next time.
+func (t *term) apply(ctx context.Context, acts []Act) {
+	writes := make([]state.Write, len(acts))
+	for i, a := range acts {
+		writes[i] = a.Write
+	}
+	for i, r := range t.buckets[acts[0].Bucket].Apply(ctx, writes) {
+		if r.Err == nil && t.Did != nil {
+			t.Did(&acts[i], nil, 0)
+		}
 	}
 }
 
