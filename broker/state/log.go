@@ -46,3 +46,20 @@ type Tail interface {
 	// Stop ends the tail. Stopping twice is allowed.
 	Stop()
 }
+
+// Spanner is a Log whose sequences have gaps that are no entries, so that the
+// difference of two is no count.
+type Spanner interface {
+	// Span is about how many entries lie in [from, to), those the log has
+	// dropped included.
+	Span(from, to uint64) uint64
+}
+
+// Span is about how many entries of a log lie in [from, to), whether it still
+// has them or not: what a reader missed that goes on at to.
+func Span(log Log, from, to uint64) uint64 {
+	if s, ok := log.(Spanner); ok {
+		return s.Span(from, to)
+	}
+	return max(to, from) - from
+}

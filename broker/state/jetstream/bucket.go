@@ -171,13 +171,18 @@ func (b *bucket) publish(ctx context.Context, w request, expected int64) (writte
 		return written{}, err
 	}
 	var r written
+	sent := 0
 	err = b.conn.trade(ctx, func(reply string) []*nats.Msg {
+		sent++
 		again := *m
 		again.Reply = reply
 		return []*nats.Msg{&again}
 	}, judgeWrite(&r, expected), w.once)
 	if err == nil {
 		err = r.err
+		if err != nil && sent > 1 {
+			err = fmt.Errorf("%w: refused now, an attempt before may land: %w", state.ErrUnknown, err)
+		}
 	}
 	return r, err
 }

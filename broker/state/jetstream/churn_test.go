@@ -128,6 +128,7 @@ func startChurn(t *testing.T, s *site) (c *churn, stop func()) {
 }
 
 func TestTheLawsHoldWhileServersDie(t *testing.T) {
+	t.Parallel()
 	site := ownSite(t, 400)
 	c, stop := startChurn(t, site)
 	t.Cleanup(func() {

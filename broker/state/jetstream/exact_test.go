@@ -15,6 +15,7 @@ import (
 // writer's in order, and both replicas' tails show the same, while the servers
 // are killed, hung and deposed under load.
 func TestAppendsLandOnceAndInOrderWhileServersDie(t *testing.T) {
+	t.Parallel()
 	site := ownSite(t, 1)
 	account := site.account(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)

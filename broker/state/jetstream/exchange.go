@@ -100,16 +100,12 @@ func (c *connection) trade(ctx context.Context, build func(reply string) []*nats
 			case errors.Is(err, errNotSent):
 				last, sending = err, true
 				timer.Reset(pause(attempt))
-			case ctx.Err() == nil && c.closed() == nil:
-				if errors.Is(err, nats.ErrMaxPayload) || errors.Is(err, nats.ErrBadSubject) {
-					return err
-				}
+			case errors.Is(err, errCancelled):
+			case errors.Is(err, nats.ErrMaxPayload), errors.Is(err, nats.ErrBadSubject):
+				return err
+			default:
 				open[attempt], last = time.Now(), err
 				timer.Reset(c.overdue(attempt))
-			default:
-				if !errors.Is(err, errCancelled) {
-					open[attempt] = time.Now()
-				}
 			}
 		}
 		select {
@@ -150,7 +146,10 @@ func (c *connection) trade(ctx context.Context, build func(reply string) []*nats
 	}
 }
 
-var errCancelled = errors.New("not sent, nobody waits for it any more")
+var (
+	errCancelled = errors.New("not sent, nobody waits for it any more")
+	errMaybeSent = errors.New("perhaps sent, nobody waits for it any more")
+)
 
 // post hands messages to the sender and waits until they are written to the
 // client library.
@@ -170,7 +169,7 @@ func (c *connection) post(ctx context.Context, msgs []*nats.Msg) error {
 	case <-c.closing:
 	}
 	p.cancelled.Store(true)
-	return ctx.Err()
+	return errMaybeSent
 }
 
 // overdue is how long an answer is waited for before the request is sent again.

@@ -14,7 +14,7 @@ import (
 //	format  1 byte, frameFormat
 //	part    uvarint, how many messages of its batch come before it
 //	offset  uvarint, how many records of its batch come before its own
-//	count   uvarint, its records
+//	count   uvarint, its records; none in a fence (writer.go)
 //	count × (length uvarint, data)
 //
 // A record's sequence follows from the sequence of its batch's first message:
@@ -70,7 +70,7 @@ func decodeFrame(dst []state.Entry, m message) ([]state.Entry, error) {
 	}
 	rest = rest[1:]
 	part, offset, count := number(), number(), number()
-	if part >= m.sequence || part >= state.MaxAppend || count == 0 || count > state.MaxAppend || offset > state.MaxAppend-count {
+	if part >= m.sequence || part >= state.MaxAppend || count > state.MaxAppend || offset > state.MaxAppend-count {
 		return dst, damaged(fmt.Sprintf("frame of part %d, offset %d, %d records", part, offset, count))
 	}
 	sequence := firstSequence(m.sequence-part) + offset

@@ -129,26 +129,63 @@ func (l *log) Bounds(ctx context.Context) (first, last uint64, err error) {
 	if info.State.Messages == 0 {
 		return last + 1, last, nil
 	}
-	ends := [2]uint64{info.State.First, info.State.Last}
-	var entries [2][]state.Entry
-	for i, at := range ends {
-		if i == 1 && at == ends[0] {
-			entries[1] = entries[0]
-			break
-		}
-		m, err := l.conn.get(ctx, l.stream, getRequest{Sequence: at, Next: ">"})
-		if errors.Is(err, state.ErrNotFound) {
-			return last + 1, last, nil // all dropped meanwhile
-		}
-		if err == nil {
-			entries[i], err = decodeFrame(nil, m)
-		}
-		if err != nil {
-			return 0, 0, fmt.Errorf("bounds of %s: %w", l.stream, err)
+	oldest, err := l.entriesAt(ctx, info.State.First)
+	if err != nil {
+		return 0, 0, err
+	}
+	newest := oldest
+	if info.State.Last != info.State.First {
+		if newest, err = l.entriesAt(ctx, info.State.Last); err != nil {
+			return 0, 0, err
 		}
 	}
-	return entries[0][0].Sequence, entries[1][len(entries[1])-1].Sequence, nil
+	// A fence at an end has no entry: the bounds then lie around it.
+	first, last = firstSequence(info.State.First), firstSequence(info.State.Last)-1
+	if len(oldest) > 0 {
+		first = oldest[0].Sequence
+	}
+	if len(newest) > 0 {
+		last = newest[len(newest)-1].Sequence
+	}
+	return first, max(last, first-1), nil
 }
+
+// entriesAt reads the message with a sequence, or the next there is, from the
+// leader.
+func (l *log) entriesAt(ctx context.Context, sequence uint64) ([]state.Entry, error) {
+	m, err := l.conn.get(ctx, l.stream, getRequest{Sequence: sequence, Next: ">"})
+	if errors.Is(err, state.ErrNotFound) {
+		return nil, nil // dropped meanwhile
+	}
+	var entries []state.Entry
+	if err == nil {
+		entries, err = decodeFrame(nil, m)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("bounds of %s: %w", l.stream, err)
+	}
+	return entries, nil
+}
+
+// Span implements state.Spanner: about how many entries there are, or were,
+// from one sequence up to another. Messages are counted exactly, entries by how
+// many a message has had lately.
+func (l *log) Span(from, to uint64) uint64 {
+	if to <= from {
+		return 0
+	}
+	messages := messageOf(to) - messageOf(from)
+	if messages == 0 {
+		return to - from
+	}
+	return messages * uint64(max(l.perMessage.Load(), 16)) / 16
+}
+
+// Abandon gives up the batch whose outcome is open and what waits behind it,
+// as a replica does that no longer may act: nothing of it is sent again, and
+// before the next batch a fence is written that keeps it from landing later.
+// Appends that wait return: ErrUnknown if they may have landed.
+func (l *log) Abandon() { l.writer.abandon() }
 
 // follow takes in a message of the feed.
 func (l *log) follow(m message) {
@@ -164,6 +201,9 @@ func (l *log) follow(m message) {
 // note takes in how many records a message had; messagesFor is how many messages
 // to ask for to get so many records, a few more than are likely to be needed.
 func (l *log) note(records int) {
+	if records == 0 {
+		return
+	}
 	mean := l.perMessage.Load()
 	l.perMessage.Store(mean + (16*int64(records)-mean)/16)
 }

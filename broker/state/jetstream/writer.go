@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -22,6 +23,10 @@ import (
 // the next attempt names where the batch landed. A batch is resolved before the
 // next is sent, however long that takes.
 //
+// An abandoned batch is followed by a fence, a frame without records under the
+// same condition: once it landed the batch cannot, and if it conflicts the batch
+// had.
+//
 // Only the first batch, and one after the log has dropped the writer's last, has
 // no such sequence. They carry a message id as well.
 type writer struct {
@@ -30,6 +35,8 @@ type writer struct {
 
 	mu      sync.Mutex // below
 	queue   []*pending
+	taken   []*pending // the batch being written; nil once abandoned
+	stop    context.CancelFunc
 	running bool
 
 	// The running goroutine's.
@@ -40,7 +47,6 @@ type writer struct {
 type pending struct {
 	records [][]byte
 	bytes   int
-	taken   bool // guarded by writer.mu
 	done    chan struct{}
 	first   uint64
 	err     error
@@ -86,45 +92,47 @@ func (w *writer) append(ctx context.Context, records [][]byte) (uint64, error) {
 		return p.first, p.err
 	default:
 	}
-	if p.taken {
-		return 0, fmt.Errorf("%w: %w", state.ErrUnknown, ctx.Err())
-	}
 	for i, q := range w.queue {
 		if q == p {
-			w.queue = append(w.queue[:i], w.queue[i+1:]...)
-			break
+			w.queue = slices.Delete(w.queue, i, i+1)
+			return 0, fmt.Errorf("%w: the batch before it has no answer yet: %w", state.ErrUnavailable, ctx.Err())
 		}
 	}
-	return 0, fmt.Errorf("%w: the batch before it has no answer yet: %w", state.ErrUnavailable, ctx.Err())
+	return 0, fmt.Errorf("%w: %w", state.ErrUnknown, ctx.Err())
+}
+
+var errAbandoned = errors.New("abandoned")
+
+func (w *writer) abandon() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, p := range w.queue {
+		p.err = fmt.Errorf("%w: %w", state.ErrUnavailable, errAbandoned)
+		close(p.done)
+	}
+	for _, p := range w.taken {
+		p.err = fmt.Errorf("%w: %w", state.ErrUnknown, errAbandoned)
+		close(p.done)
+	}
+	w.queue, w.taken = nil, nil
+	if w.stop != nil {
+		w.stop()
+	}
 }
 
 // run writes what is queued and ends when nothing is.
 func (w *writer) run() {
 	for {
-		w.mu.Lock()
-		group, records, bytes := 0, 0, 0
-		for _, p := range w.queue {
-			if group > 0 && (records+len(p.records) > state.MaxAppend || bytes+p.bytes > groupBytes) {
-				break
-			}
-			group, records, bytes = group+1, records+len(p.records), bytes+p.bytes
-		}
-		if group == 0 {
-			w.running, w.queue = false, nil
-			w.mu.Unlock()
+		records, ctx := w.take()
+		if records == nil {
 			return
 		}
-		batch := w.queue[:group:group]
-		w.queue = w.queue[group:]
-		for _, p := range batch {
-			p.taken = true
-		}
-		w.mu.Unlock()
-		all := make([][]byte, 0, records)
-		for _, p := range batch {
-			all = append(all, p.records...)
-		}
-		first, err := w.write(all)
+		first, err := w.write(ctx, w.frames(records))
+		w.mu.Lock()
+		abandoned := ctx.Err() != nil && err != nil
+		w.stop()
+		batch := w.taken
+		w.taken, w.stop = nil, nil
 		for _, p := range batch {
 			p.err = err
 			if err == nil {
@@ -133,17 +141,51 @@ func (w *writer) run() {
 			}
 			close(p.done)
 		}
+		w.mu.Unlock()
+		if abandoned {
+			// What was sent must not land after what comes next. An
+			// error here means that the store was closed.
+			_, _ = w.write(context.Background(), [][]byte{appendFrame(nil, 0, 0, nil)})
+		}
 	}
 }
 
-// write sees one batch through. Errors: it is not there and never will be,
-// except for ErrUnknown, after which it will not come any more either.
-func (w *writer) write(records [][]byte) (uint64, error) {
+// take makes the next batch of what is queued; nil: nothing is, and the writer
+// no longer runs. The context ends when the batch is abandoned.
+func (w *writer) take() ([][]byte, context.Context) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	group, count, bytes := 0, 0, 0
+	for _, p := range w.queue {
+		if group > 0 && (count+len(p.records) > state.MaxAppend || bytes+p.bytes > groupBytes) {
+			break
+		}
+		group, count, bytes = group+1, count+len(p.records), bytes+p.bytes
+	}
+	if group == 0 {
+		w.running, w.queue = false, nil
+		return nil, nil
+	}
+	w.taken = slices.Clone(w.queue[:group])
+	w.queue = slices.Delete(w.queue, 0, group)
+	records := make([][]byte, 0, count)
+	for _, p := range w.taken {
+		records = append(records, p.records...)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	w.stop = stop
+	return records, ctx
+}
+
+// write sees one batch through and returns the sequence of its first record.
+// Errors: it is not there and never will be, except for ErrUnknown, after which
+// it will not come any more either unless ctx ended it.
+func (w *writer) write(ctx context.Context, frames [][]byte) (uint64, error) {
 	c := w.log.conn
-	b := &attempts{frames: w.frames(records), id: c.messageID()}
+	b := &attempts{frames: frames, id: c.messageID()}
 	for {
 		var r written
-		err := c.exchange(context.Background(), func(reply string) []*nats.Msg { return w.messages(b, reply) }, judgeWrite(&r, int64(w.last)))
+		err := c.exchange(ctx, func(reply string) []*nats.Msg { return w.messages(b, reply) }, judgeWrite(&r, int64(w.last)))
 		switch {
 		case err == nil && r.sequence > 0, r.conflict && r.current > w.last:
 			// Nobody else writes here: a conflict is an attempt that landed.
@@ -167,13 +209,13 @@ func (w *writer) write(records [][]byte) (uint64, error) {
 		case r.err != nil:
 			// Refused, but an attempt before it may still land, and must be
 			// known of before the next batch goes.
-		case c.closed() != nil:
+		case c.closed() != nil, ctx.Err() != nil:
 			return 0, err
 		case !errors.Is(err, state.ErrUnknown) && !errors.Is(err, state.ErrUnavailable):
 			return 0, err
 		}
-		if closed := c.rest(context.Background(), 100*time.Millisecond); closed != nil {
-			return 0, fmt.Errorf("%w: %w", state.ErrUnknown, closed)
+		if over := c.rest(ctx, 100*time.Millisecond); over != nil {
+			return 0, fmt.Errorf("%w: %w", state.ErrUnknown, over)
 		}
 	}
 }

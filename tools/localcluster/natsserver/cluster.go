@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"time"
@@ -147,8 +148,31 @@ func (s *Server) Kill() {
 // Stop stops the server with SIGTERM, as Kubernetes does.
 func (s *Server) Stop(grace time.Duration) error { return s.process.Stop(grace) }
 
-// Pause stops the process where it stands; Resume lets it go on.
-func (s *Server) Pause() error { return s.process.Signal(syscall.SIGSTOP) }
+// Pause stops the process where it stands and returns once all its threads are;
+// Resume lets it go on.
+func (s *Server) Pause() error {
+	if err := s.process.Signal(syscall.SIGSTOP); err != nil {
+		return err
+	}
+	for {
+		states, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", s.PID()))
+		if err != nil {
+			return fmt.Errorf("pause %s: %w", s.Name, err)
+		}
+		running := 0
+		for _, path := range states {
+			stat, err := os.ReadFile(path)
+			// After the program's name, in parentheses, comes the state.
+			if _, rest, ok := strings.Cut(string(stat), ") "); err == nil && ok && !strings.HasPrefix(rest, "T") {
+				running++
+			}
+		}
+		if running == 0 {
+			return nil
+		}
+		runtime.Gosched()
+	}
+}
 
 // Resume undoes Pause.
 func (s *Server) Resume() error { return s.process.Signal(syscall.SIGCONT) }
