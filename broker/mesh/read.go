@@ -1,0 +1,290 @@
+package mesh
+
+import (
+	"errors"
+	"fmt"
+
+	"maestrohub.io/uns/broker/value"
+)
+
+const (
+	readBytes = 64 << 10
+	// batchValues bounds one Handler.Values call, and with it how long nothing is acknowledged.
+	batchValues = 512
+)
+
+// frames cuts a stream of bytes into frames. The zero value is ready.
+type frames struct {
+	buf        []byte
+	start, end int // what was read and not taken
+}
+
+// space returns where the next bytes go.
+func (f *frames) space() []byte {
+	if f.buf == nil {
+		f.buf = make([]byte, readBytes)
+	}
+	if f.start > 0 {
+		copy(f.buf, f.buf[f.start:f.end])
+		f.start, f.end = 0, f.end-f.start
+	}
+	if f.end == len(f.buf) { // one frame, larger than the buffer: as large as it says, but no faster than its bytes come
+		grown := make([]byte, min(2*len(f.buf), headerBytes+maxPayload))
+		if _, n, ok, err := parseHeader(f.buf); ok && err == nil {
+			grown = grown[:min(len(grown), headerBytes+n)]
+		}
+		copy(grown, f.buf)
+		f.buf = grown
+	}
+	return f.buf[f.end:]
+}
+
+// next takes one frame; ok is false if there is no whole one. The payload is valid until the next call of
+// space, but for own: then it is nobody else's.
+func (f *frames) next() (k kind, payload []byte, own, ok bool, err error) {
+	k, n, ok, err := parseHeader(f.buf[f.start:f.end])
+	if err != nil || !ok || f.end-f.start < headerBytes+n {
+		return 0, nil, false, false, err
+	}
+	payload = f.buf[f.start+headerBytes : f.start+headerBytes+n : f.start+headerBytes+n]
+	f.start += headerBytes + n
+	if f.start == f.end && len(f.buf) > readBytes { // the buffer was made for this frame: it is given away
+		f.buf, f.start, f.end = nil, 0, 0
+		return k, payload, true, true, nil
+	}
+	return k, payload, false, true, nil
+}
+
+// reader reads a link's frames and hands them on.
+type reader struct {
+	*link
+	from    Peer
+	frames  frames
+	batch   []Received
+	counted uint64 // numbered frames taken and not yet said to be handled, in batch or unreadable
+	waits   []*waiter
+}
+
+// read returns why the link has ended.
+func (l *link) read(rest frames) error {
+	l.peer.mu.Lock()
+	r := reader{link: l, from: l.peer.known, frames: rest}
+	l.peer.mu.Unlock()
+	r.from.Incarnation = l.pair.remote
+	if err := r.take(); err != nil {
+		return err
+	}
+	for {
+		n, err := l.conn.Read(r.frames.space())
+		if n > 0 {
+			l.heard.Store(int64(l.peer.m.now()))
+			r.frames.end += n
+			if err := r.take(); err != nil {
+				return err
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("read: %w", err)
+		}
+	}
+}
+
+// take handles every whole frame there is.
+func (r *reader) take() error {
+	for {
+		k, payload, own, ok, err := r.frames.next()
+		if ok {
+			err = r.frame(k, payload, own)
+		}
+		if err != nil || !ok {
+			r.deliver()
+			return err
+		}
+	}
+}
+
+// frame handles one frame.
+func (r *reader) frame(k kind, payload []byte, own bool) error {
+	switch k {
+	case kindValue:
+		if len(payload) == 0 {
+			return fmt.Errorf("%w: value: flags cut short", errFrame)
+		}
+		if v := r.decode(payload[1:], own); v != nil {
+			r.batch = append(r.batch, Received{Value: v, Flags: Flags(payload[0])})
+		}
+		if r.counted++; r.counted >= batchValues {
+			r.deliver()
+		}
+		return nil
+	case kindAck:
+		return r.ack(payload)
+	}
+	r.deliver()
+	if k.numbered() {
+		if err := r.question(k, payload, own); err != nil {
+			return err
+		}
+		r.counted++
+		r.deliver()
+		return nil
+	}
+	return r.control(k, payload)
+}
+
+// decode reads a record, copied out of the read buffer: a value in a slow subscriber's queue then holds
+// its own bytes and not the buffer of a hundred others. Nil if the record cannot be read.
+func (r *reader) decode(record []byte, own bool) *value.Value {
+	if !own {
+		record = append(make([]byte, 0, len(record)), record...)
+	}
+	v, err := value.DecodeRecord(record)
+	if err != nil {
+		r.peer.unreadable.Add(1)
+		if r.peer.m.said.anew(r.peer.id+"/unreadable", "") {
+			r.peer.m.o.Logger.Error("mesh: a value of another replica cannot be read", "peer", r.peer.id, "error", err)
+		}
+		return nil
+	}
+	return v
+}
+
+// deliver gives the batch to the handler, and has it acknowledged.
+func (r *reader) deliver() {
+	if r.counted == 0 {
+		return
+	}
+	if len(r.batch) > 0 {
+		r.peer.m.o.Handler.Values(r.from, r.batch)
+		r.peer.received.Add(uint64(len(r.batch)))
+		clear(r.batch)
+		r.batch = r.batch[:0]
+	}
+	r.peer.mu.Lock()
+	r.pair.in.handled += r.counted
+	r.ackDue = true
+	r.peer.mu.Unlock()
+	r.counted = 0
+	r.wake()
+}
+
+func (r *reader) ack(payload []byte) error {
+	n, err := decodeNumber("ack", payload)
+	if err != nil {
+		return err
+	}
+	r.peer.mu.Lock()
+	if r.peer.link == r.link { // else the numbers are another link's
+		r.waits, err = r.pair.out.ack(n, r.waits[:0])
+	}
+	r.peer.mu.Unlock()
+	for _, w := range r.waits {
+		w.arrive()
+	}
+	clear(r.waits)
+	r.waits = r.waits[:0]
+	r.wake() // there may be room in flight
+	if err != nil {
+		return fmt.Errorf("%w: %w", errFrame, err)
+	}
+	return nil
+}
+
+// control handles the frames without a number.
+func (r *reader) control(k kind, payload []byte) (err error) {
+	var n uint64
+	switch k {
+	case kindPing:
+		if n, err = decodeNumber("ping", payload); err != nil {
+			return err
+		}
+		r.peer.mu.Lock()
+		err = r.pair.in.check(n)
+		r.ackDue = true
+		r.peer.mu.Unlock()
+		r.wake()
+	case kindSkip:
+		if n, err = decodeNumber("skip", payload); err != nil {
+			return err
+		}
+		r.peer.mu.Lock()
+		err = r.pair.in.skip(n)
+		r.peer.mu.Unlock()
+	case kindApplied:
+		a, err := decodeApplied(payload)
+		if err != nil {
+			return err
+		}
+		r.peer.m.o.Handler.Applied(r.from, a)
+	case kindBye:
+		reason, err := decodeBye(payload)
+		if err != nil {
+			return err
+		}
+		return byeError{reason}
+	default:
+		err = fmt.Errorf("kind %d", k)
+	}
+	if err != nil && !errors.Is(err, errFrame) {
+		err = fmt.Errorf("%w: %w", errFrame, err)
+	}
+	return err
+}
+
+// question handles the numbered frames that are not values.
+func (r *reader) question(k kind, payload []byte, own bool) error {
+	p, pr := r.peer, r.pair
+	switch k {
+	case kindShare:
+		s, err := decodeShare(payload)
+		if err != nil {
+			return err
+		}
+		v := r.decode(s.record, own)
+		if v == nil { // another member could not read it either
+			p.answer(pr, kindSettled, appendSettled(nil, s.call, ShareDiscarded))
+			return nil
+		}
+		p.m.o.Handler.Share(r.from, Share{Value: v, Flags: s.flags, Key: s.key, Session: s.session}, once(func(o ShareOutcome) {
+			p.answer(pr, kindSettled, appendSettled(nil, s.call, o))
+		}))
+	case kindSettled:
+		call, o, err := decodeSettled(payload)
+		if err != nil {
+			return err
+		}
+		var es effects
+		p.mu.Lock()
+		pr.settle(call, o, &es)
+		p.mu.Unlock()
+		es.run(p.m)
+	case kindRelease:
+		call, release, err := decodeRelease(payload)
+		if err != nil {
+			return err
+		}
+		p.m.o.Handler.Release(r.from, release, once(func(released Released) {
+			p.answer(pr, kindReleased, appendReleased(nil, call, released))
+		}))
+	case kindReleased:
+		call, released, err := decodeReleased(payload)
+		if err != nil {
+			return err
+		}
+		p.mu.Lock()
+		if answer := pr.releases[call]; answer != nil {
+			delete(pr.releases, call)
+			answer <- releaseAnswer{released: released}
+		}
+		p.mu.Unlock()
+	case kindReturning:
+		clientID, err := decodeReturning(payload)
+		if err != nil {
+			return err
+		}
+		p.m.o.Handler.Returning(r.from, clientID)
+	default:
+		return fmt.Errorf("%w: kind %d", errFrame, k)
+	}
+	return nil
+}
