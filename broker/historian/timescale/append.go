@@ -68,13 +68,15 @@ func (h *Historian) store(ctx context.Context, b *batch) error {
 			return h.unavailable(err)
 		case valueFault:
 			index, fault := h.culprit(ctx, b, err)
-			if fault == nil {
-				continue // none fails any more
-			}
-			if index < 0 {
+			switch {
+			case index >= 0:
+				return &historian.ValueError{Index: index, Err: fault}
+			case fault != nil:
 				return h.unavailable(fault)
+			case ctx.Err() != nil || attempt == attempts:
+				return h.unavailable(err)
 			}
-			return &historian.ValueError{Index: index, Err: fault}
+			// Now all of them can be stored.
 		default:
 			return h.unavailable(err)
 		}

@@ -55,7 +55,7 @@ func (h *Historian) probeSpace(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
+	defer abandon(ctx, tx.Rollback)
 	return h.run(ctx, tx, `CREATE TABLE @schema.probe_space (filler text);
 		ALTER TABLE @schema.probe_space ALTER COLUMN filler SET STORAGE EXTERNAL;
 		INSERT INTO @schema.probe_space SELECT repeat('x', 100000) FROM generate_series(1, 10)`)

@@ -70,7 +70,7 @@ type place struct {
 
 const greeting = `SELECT set_config('synchronous_commit',
 		CASE current_setting('synchronous_commit') WHEN 'off' THEN 'on' ELSE current_setting('synchronous_commit') END, false),
-	set_config('statement_timeout', $1, false), set_config('lock_timeout', '0', false),
+	set_config('statement_timeout', $1, false), set_config('jit', 'off', false),
 	set_config('idle_in_transaction_session_timeout', $1, false),
 	pg_postmaster_start_time()::text, (SELECT oid FROM pg_database WHERE datname = current_database()),
 	coalesce(to_regclass('@schema.topic')::oid, 0),
@@ -79,7 +79,8 @@ const greeting = `SELECT set_config('synchronous_commit',
 
 // greet sets a new connection up: an acknowledged commit is on disk whatever the
 // database's default says ('local' and the stricter levels stay), no statement
-// runs for longer than anybody waits for it.
+// runs for longer than anybody waits for it, and none is compiled first, which takes
+// longer than our statements do.
 func (h *Historian) greet(ctx context.Context, conn *pgx.Conn, timeout time.Duration) error {
 	var p place
 	var version int

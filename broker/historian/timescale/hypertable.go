@@ -50,7 +50,7 @@ func (h *Historian) policies(ctx context.Context, conn *pgx.Conn) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
+	defer abandon(ctx, tx.Rollback)
 	if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", pgx.QueryExecModeExec, h.lockKey(lockSetup)); err != nil {
 		return err
 	}

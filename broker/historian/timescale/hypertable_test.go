@@ -19,6 +19,7 @@ const standIn = `
 CREATE SCHEMA "Time Scale";
 CREATE TABLE "Time Scale".calls (n serial, call text);
 SET allow_system_table_mods = on;
+SET check_function_bodies = off;
 INSERT INTO pg_extension (oid, extname, extowner, extnamespace, extrelocatable, extversion)
 	SELECT 99999, 'timescaledb', 10, oid, false, '2.17.0' FROM pg_namespace WHERE nspname = 'Time Scale';
 CREATE FUNCTION "Time Scale".create_hypertable(relation regclass, time_column_name name, partitioning_column name = NULL,

@@ -145,6 +145,14 @@ func (h *Historian) bounded(ctx context.Context, limit time.Duration, what strin
 	return fmt.Errorf("%s: %w", what, err)
 }
 
+// abandon ends a transaction or connection whose outcome nobody waits for, within a
+// few seconds, also if the context has ended.
+func abandon(ctx context.Context, end func(context.Context) error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), connectTimeout)
+	defer cancel()
+	_ = end(ctx)
+}
+
 // noteOutage logs the first of a row of failures that an operator has to know of.
 func (h *Historian) noteOutage(err error) {
 	if h.down.CompareAndSwap(false, true) {

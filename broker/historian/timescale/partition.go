@@ -142,7 +142,7 @@ func (h *Historian) makePartitions(ctx context.Context, on beginner, known *know
 	if err != nil {
 		return err
 	}
-	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
+	defer abandon(ctx, tx.Rollback)
 	if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", pgx.QueryExecModeExec, h.lockKey(lockPartitions)); err != nil {
 		return err
 	}

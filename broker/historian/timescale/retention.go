@@ -15,8 +15,13 @@ import (
 // Append at midnight makes it.
 const daysAhead = 2
 
-// sweepTimeout bounds one sweep.
-const sweepTimeout = 10 * time.Minute
+// sweepTimeout bounds one sweep, removalTimeout each statement that removes: while
+// one waits for a long reader, a backup above all, it keeps new partitions from being
+// attached. It is tried again in the next sweep.
+const (
+	sweepTimeout   = 10 * time.Minute
+	removalTimeout = 3 * time.Second
+)
 
 func (h *Historian) sweeper(ctx context.Context) {
 	defer h.calls.Done()
@@ -50,7 +55,7 @@ func (h *Historian) sweep(ctx context.Context) (mine bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }() // which lets go of the lock
+	defer abandon(ctx, conn.Close) // which lets go of the lock
 	if err := conn.QueryRow(ctx, "SELECT pg_try_advisory_lock($1)", pgx.QueryExecModeExec, h.lockKey(lockSweep)).Scan(&mine); err != nil || !mine {
 		return false, err
 	}
@@ -105,13 +110,16 @@ func (h *Historian) dropPartitions(ctx context.Context, conn *pgx.Conn, known *k
 	if err != nil {
 		return err
 	}
+	if _, err := conn.Exec(ctx, "SELECT set_config('statement_timeout', $1, false)", pgx.QueryExecModeExec, interval(removalTimeout)); err != nil {
+		return err
+	}
 	dropped := 0
 	for _, p := range all {
 		if !p.dropping {
 			continue
 		}
 		if err := h.dropPartition(ctx, conn, p.name); err != nil {
-			return fmt.Errorf("remove the partition %s: %w", p.name, err)
+			return fmt.Errorf("remove the partition %s, which a long transaction may be reading: %w", p.name, err)
 		}
 		dropped++
 	}

@@ -79,7 +79,7 @@ func (h *Historian) migrate(ctx context.Context, conn *pgx.Conn) (storage, error
 	if err != nil {
 		return "", err
 	}
-	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
+	defer abandon(ctx, tx.Rollback)
 	if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", pgx.QueryExecModeExec, h.lockKey(lockSetup)); err != nil {
 		return "", err
 	}

@@ -97,4 +97,4 @@ func (h *Historian) extension(ctx context.Context, on executor) (string, error) 
 }
 
 // interval writes a duration as PostgreSQL reads it.
-func interval(d time.Duration) string { return fmt.Sprintf("%d milliseconds", d.Milliseconds()) }
+func interval(d time.Duration) string { return fmt.Sprintf("%d ms", d.Milliseconds()) }
