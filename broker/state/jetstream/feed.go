@@ -35,6 +35,7 @@ type feed struct {
 
 	mu      sync.Mutex // below
 	started chan struct{}
+	ended   chan struct{} // closed when the last run has ended
 	users   int
 	stop    context.CancelFunc
 	next    uint64 // the sequence expected
@@ -57,7 +58,15 @@ func (f *feed) use(ctx context.Context) error {
 		run, stop := context.WithCancel(context.Background())
 		f.stop = stop
 		f.started = make(chan struct{})
-		go f.run(run, f.started)
+		before, ended, started := f.ended, make(chan struct{}), f.started
+		f.ended = ended
+		go func() {
+			defer close(ended)
+			if before != nil {
+				<-before // two at once would deliver in no order
+			}
+			f.run(run, started)
+		}()
 	}
 	started := f.started
 	f.mu.Unlock()
