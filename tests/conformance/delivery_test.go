@@ -61,7 +61,7 @@ func TestAnUnacknowledgedQoS1DeliveryIsSentAgainOnResumeAndOnlyThen(t *testing.T
 		sub.ExpectNothing()
 		sub.Send(&mqtt.Ack{Type: mqtt.PUBACK, PacketID: ids[1]}) // out of order, and only this
 		sub.ExpectNothing()
-		sub.Drop()
+		lose(sub)
 		pub.Publish(topic, 1, "away")
 		again := sub.Again(persistent)
 		for _, i := range []int{0, 2, 3} {
@@ -199,13 +199,13 @@ func TestADeliveryOnceStartedIsCompletedAlthoughExpired(t *testing.T) {
 	sub := broker.Connect(t, mqtt.V5, "dev-b", persistent)
 	sub.Subscribe(topic, 2)
 	pub := publisher(t)
-	expiring := func(p *mqtt.Publish) { p.MessageExpiry, p.HasExpiry = 1, true }
+	expiring := func(p *mqtt.Publish) { p.MessageExpiry, p.HasExpiry = 2, true }
 	pub.Publish(topic, 2, "sent", expiring)
 	pub.Publish(topic, 2, "received", expiring)
 	sent, received := sub.ExpectPublish(topic, "sent"), sub.ExpectPublish(topic, "received")
 	sub.Send(&mqtt.Ack{Type: mqtt.PUBREC, PacketID: received.PacketID})
 	sub.ExpectAck(mqtt.PUBREL, received.PacketID, mqtt.Success)
-	pass(1200 * time.Millisecond)
+	pass(2200 * time.Millisecond)
 	sub.Drop()
 	sub = sub.Again(persistent)
 	if p := sub.ExpectPublish(topic, "sent"); !p.Dup || p.PacketID != sent.PacketID {
@@ -228,7 +228,7 @@ func TestAnExpiredMessageIsNotDeliveredAndALiveOneSaysWhatIsLeft(t *testing.T) {
 		topic := topicOf()
 		sub := broker.Connect(t, mqtt.V5, "dev-b", persistent)
 		sub.Subscribe(topic, 1)
-		sub.Drop()
+		lose(sub)
 		pub := publisher(t)
 		pub.Publish(topic, 1, "short", expiry(1))
 		pub.Publish(topic, 1, "long", expiry(100))

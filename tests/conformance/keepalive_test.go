@@ -22,7 +22,7 @@ func TestASilentClientIsClosedAfterOneAndAHalfKeepAlives(t *testing.T) {
 				c.Fatalf("Server Keep Alive %d, want the client's own to count", *c.Connack.ServerKeepAlive)
 			}
 			c.ExpectRefusal(mqtt.KeepAliveTimeout)
-			if silent := time.Since(began); silent < 1500*time.Millisecond || silent > 6*time.Second {
+			if silent := time.Since(began); silent < 1500*time.Millisecond || silent > 10*time.Second {
 				t.Errorf("%s: closed after %v, want 1.5 s", transport, silent)
 			}
 			sub.ExpectPublish(topic, "silent") // as if the network had failed
@@ -35,10 +35,10 @@ func TestAnyPacketKeepsTheConnectionAlive(t *testing.T) {
 	shows(t, "5 MQTT-3.12.4-1", "5 MQTT-3.1.2-22", "3.1.1 MQTT-3.12.4-1", "3.1.1 MQTT-3.1.2-24")
 	each(t, everyVersion, func(t *testing.T, v mqtt.Version) {
 		topic := topicOf()
-		ping := broker.Connect(t, v, "dev-a", func(p *mqtt.Connect) { p.KeepAlive = 1 })
-		talk := broker.Connect(t, v, "dev-a", func(p *mqtt.Connect) { p.KeepAlive = 1 })
-		for range 4 { // twice as long as it may be silent
-			pass(750 * time.Millisecond)
+		ping := broker.Connect(t, v, "dev-a", func(p *mqtt.Connect) { p.KeepAlive = 3 })
+		talk := broker.Connect(t, v, "dev-a", func(p *mqtt.Connect) { p.KeepAlive = 3 })
+		for range 3 { // longer than it may be silent
+			pass(2 * time.Second)
 			ping.ExpectNothing()
 			talk.Publish(topic, 1, "x")
 		}

@@ -82,3 +82,10 @@ func publisher(t *testing.T) *mqtttest.Client {
 	t.Helper()
 	return broker.Connect(t, mqtt.V5, "dev-a")
 }
+
+// lose has the connection lost in a way that the broker knows of at once: a CONNECT
+// that follows is not a takeover.
+func lose(c *mqtttest.Client) {
+	c.SendWire(`C1 00`)
+	c.ExpectRefusal(mqtt.MalformedPacket)
+}

@@ -250,14 +250,16 @@ func TestValuesOfATopicArriveInTheOrderSent(t *testing.T) {
 				batch = c.PublishPacket(topic, qos, fmt.Sprint(i), func(p *mqtt.Publish) { p.PacketID = i }).Append(batch, v)
 			}
 			c.SendRaw(batch)
+			var releases []byte
 			for i := uint16(1); i <= n; i++ {
 				if qos == 1 {
 					c.ExpectAck(mqtt.PUBACK, i, mqtt.Success)
 					continue
 				}
 				c.ExpectAck(mqtt.PUBREC, i, mqtt.Success)
-				c.Send(&mqtt.Ack{Type: mqtt.PUBREL, PacketID: i})
+				releases = mqtt.AppendAck(releases, v, mqtt.PUBREL, i, mqtt.Success)
 			}
+			c.SendRaw(releases)
 			for i := uint16(1); qos == 2 && i <= n; i++ {
 				c.ExpectAck(mqtt.PUBCOMP, i, mqtt.Success)
 			}
