@@ -1,6 +1,7 @@
 package timescale
 
 import (
+	"strings"
 	"testing"
 
 	"maestrohub.io/uns/broker/historian"
@@ -9,11 +10,8 @@ import (
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	made := map[string]string{}
+	url := database(t, shared)
 	historiantest.Run(t, func(t *testing.T, store string) historian.Historian {
-		if made[store] == "" {
-			made[store] = database(t, shared)
-		}
-		return open(t, made[store], Options{})
+		return open(t, url, Options{Schema: strings.ReplaceAll(store[:min(len(store), maxSchemaName)], "-", "_")})
 	})
 }

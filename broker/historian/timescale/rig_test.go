@@ -2,6 +2,7 @@ package timescale
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"log/slog"
 	"os"
@@ -44,8 +45,14 @@ func withServer(run func() int) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+	settings := map[string]string{"ssl": "on"}
+	flag.Parse()
+	if flag.Lookup("test.bench").Value.String() == "" {
+		// Nobody cuts the power of this server; figures need the disk.
+		settings["fsync"] = "off"
+	}
 	s, err := postgres.Prepare(ctx, postgres.Options{
-		Settings: map[string]string{"ssl": "on"},
+		Settings: settings,
 		Files:    map[string][]byte{"server.crt": certificate, "server.key": key},
 		HBA:      []string{"hostssl all secured 127.0.0.1/32 scram-sha-256", "host all secured 127.0.0.1/32 reject"},
 	})
