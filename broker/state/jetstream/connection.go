@@ -1,10 +1,10 @@
 package jetstream
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"strconv"
 	"strings"
 	"sync"
@@ -270,48 +270,6 @@ func (c *connection) closed() error {
 	}
 }
 
-// dialer makes the wires of a connection.
-type dialer struct{ c *connection }
-
-// dialTimeout is for TCP alone: a host that is gone must not hold up the next.
-const dialTimeout = 5 * time.Second
-
-func (d *dialer) Dial(network, address string) (net.Conn, error) {
-	conn, err := net.DialTimeout(network, address, dialTimeout)
-	if err != nil {
-		return nil, err
-	}
-	w := &wire{Conn: conn, c: d.c, made: time.Now()}
-	d.c.mu.Lock()
-	d.c.wire, d.c.up = w, false
-	d.c.mu.Unlock()
-	return w, nil
-}
-
-// wire is a TCP connection that notes when it last gave a byte.
-type wire struct {
-	net.Conn
-	c      *connection
-	made   time.Time
-	broken bool // guarded by c.mu
-}
-
-func (w *wire) Read(b []byte) (int, error) {
-	n, err := w.Conn.Read(b)
-	if n > 0 {
-		w.c.heard.Store(int64(time.Since(w.c.born)))
-	}
-	if err != nil {
-		w.c.lost(w)
-	}
-	return n, err
-}
-
-func (w *wire) Close() error {
-	w.c.lost(w)
-	return w.Conn.Close()
-}
-
 // messageID returns an id for one write, the same at each of its attempts.
 func (c *connection) messageID() string {
 	return c.inbox[len("_INBOX."):] + strconv.FormatUint(c.ids.Add(1), 36)
@@ -321,4 +279,21 @@ func (c *connection) messageID() string {
 // known yet.
 func (c *connection) maxPayload() int64 {
 	return c.payload.Load()
+}
+
+// rest pauses, or returns why there is nothing to wait for.
+func (c *connection) rest(ctx context.Context, d time.Duration) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-c.closing:
+		return state.ErrClosed
+	}
 }

@@ -1,7 +1,6 @@
 package jetstream
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -79,8 +78,10 @@ func (c *connection) page(ctx context.Context, stream, filter string, from uint6
 	if err != nil {
 		return nil, false, err
 	}
-	for {
-		msgs, more, err = c.pageOnce(ctx, stream, request)
+	for try := 0; ; try++ {
+		// From a slow server the answer comes only to who waits long enough.
+		wait := min(max(3*time.Duration(c.roundTrip.Load()), 2*time.Second)<<min(try, 4), 30*time.Second)
+		msgs, more, err = c.pageOnce(ctx, stream, request, wait)
 		if err == nil || !errors.Is(err, errAgain) {
 			return msgs, more, err
 		}
@@ -93,7 +94,7 @@ func (c *connection) page(ctx context.Context, stream, filter string, from uint6
 // errAgain: the answer broke off, or nobody was there to give one.
 var errAgain = errors.New("no answer")
 
-func (c *connection) pageOnce(ctx context.Context, stream string, request []byte) ([]message, bool, error) {
+func (c *connection) pageOnce(ctx context.Context, stream string, request []byte, wait time.Duration) ([]message, bool, error) {
 	if err := c.closed(); err != nil {
 		return nil, false, err
 	}
@@ -145,7 +146,6 @@ func (c *connection) pageOnce(ctx context.Context, stream string, request []byte
 	if err := c.post(ctx, []*nats.Msg{m}); err != nil {
 		return nil, false, errAgain
 	}
-	wait := c.overdue(2)
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	for {
@@ -166,91 +166,4 @@ func (c *connection) pageOnce(ctx context.Context, stream string, request []byte
 			return nil, false, state.ErrClosed
 		}
 	}
-}
-
-// rest pauses, or returns why there is nothing to wait for.
-func (c *connection) rest(ctx context.Context, d time.Duration) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-c.closing:
-		return state.ErrClosed
-	}
-}
-
-// request asks the JetStream API, sending again until there is an answer. An
-// error of JetStream's that is worth no further try comes back as *apiError.
-func (c *connection) request(ctx context.Context, subject string, body, into any) error {
-	var data []byte
-	if body != nil {
-		var err error
-		if data, err = json.Marshal(body); err != nil {
-			return err
-		}
-	}
-	var fail error
-	err := c.exchange(ctx, func(reply string) []*nats.Msg {
-		return []*nats.Msg{{Subject: subject, Reply: reply, Data: data}}
-	}, func(m *nats.Msg) verdict {
-		var e struct {
-			Error *apiError `json:"error"`
-		}
-		switch err := json.Unmarshal(m.Data, &e); {
-		case err != nil:
-			fail = fmt.Errorf("answer of %s: %w", subject, err)
-			return settled
-		case e.Error != nil && e.Error.Status >= 500 && !e.Error.quota():
-			return refused // no leader just now
-		case e.Error != nil:
-			fail = e.Error
-		default:
-			fail = json.Unmarshal(m.Data, into)
-		}
-		return settled
-	})
-	switch {
-	case errors.Is(err, state.ErrUnknown):
-		// A read, or a change of the streams, which is asked for again.
-		return fmt.Errorf("%w: no answer of %s: %w", state.ErrUnavailable, subject, cmp.Or(c.closed(), ctx.Err(), context.DeadlineExceeded))
-	case err != nil:
-		return err
-	}
-	return fail
-}
-
-// get reads one message from the stream's leader: by subject the last one, by
-// sequence that one, or the next at or after the sequence that matches a filter.
-// ErrNotFound if there is none.
-func (c *connection) get(ctx context.Context, stream string, request getRequest) (message, error) {
-	var answer struct {
-		Message struct {
-			Subject  string    `json:"subject"`
-			Sequence uint64    `json:"seq"`
-			Header   []byte    `json:"hdrs"`
-			Data     []byte    `json:"data"`
-			Time     time.Time `json:"time"`
-		} `json:"message"`
-	}
-	if err := c.request(ctx, "$JS.API.STREAM.MSG.GET."+stream, request, &answer); err != nil {
-		if isCode(err, codeMessageNotFound) {
-			return message{}, state.ErrNotFound
-		}
-		return message{}, fmt.Errorf("read %s: %w", stream, err)
-	}
-	m := message{subject: answer.Message.Subject, sequence: answer.Message.Sequence, time: answer.Message.Time, data: answer.Message.Data}
-	if len(answer.Message.Header) > 0 {
-		h, err := nats.DecodeHeadersMsg(answer.Message.Header)
-		if err != nil {
-			return message{}, fmt.Errorf("read %s: message %d: %w", stream, m.sequence, err)
-		}
-		m.deletion = deletes(h)
-	}
-	return m, nil
 }

@@ -22,8 +22,9 @@ type Store struct {
 	lease   *bucket // over the lease connection; nil until asked for
 }
 
-// Open checks the options and begins to connect. It does not wait: what is
-// called before NATS answers waits for it.
+// Open checks the options and begins to connect: it tries each server once and
+// goes on trying in the background. What is called before NATS answers waits for
+// it.
 func Open(options Options) (*Store, error) {
 	options, err := options.withDefaults()
 	if err != nil {

@@ -1,6 +1,3 @@
-// Package statetest is the conformance suite of state.Store: the laws of package
-// state as tests. Every implementation passes it unchanged; where the laws allow
-// a store to answer late, stale or with an unknown outcome, so does the suite.
 package statetest
 
 import (
