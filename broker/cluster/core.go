@@ -249,7 +249,7 @@ func (c *core) ownRead(id Incarnation, e Entry, revision uint64, there bool, now
 func (c *core) registered(now time.Time) []effect {
 	c.stage, c.said = joining, 0
 	c.guard = guard{timing: c.timing, id: c.id, number: c.reg.number, mine: c.reg.mine}
-	c.lease.landed(c.reg.first, now)
+	c.lease.begin(c.reg.first)
 	c.retryJoin = time.Time{}
 	return c.tick(0, now)
 }

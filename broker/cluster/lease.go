@@ -8,7 +8,7 @@ import "time"
 // another incarnation.
 type lease struct {
 	timing Timing
-	held   time.Time // when the latest landed write was sent; zero: none landed
+	held   time.Time // when the latest landed write was sent; zero: not registered
 	next   time.Time // when the next heartbeat is due
 	over   bool
 }
@@ -25,12 +25,18 @@ func (l *lease) due(now time.Time) bool {
 	return true
 }
 
+// begin starts the lease with the write that registered the incarnation, however
+// long ago it was sent: from then on the others count, so a registration whose answer
+// came too late may have been judged gone already and is given up like any lapsed one,
+// and so is one that landed nobody knows when (the zero time).
+func (l *lease) begin(sent time.Time) { l.held, l.over = sent, sent.IsZero() }
+
 // landed notes that a write sent at sent is known at now to have landed. Answers
 // may come in any order: the latest sending counts, and it is tested against now,
 // so an answer that comes after the fence, or so late that it would have, renews
 // nothing.
 func (l *lease) landed(sent, now time.Time) {
-	if l.expired(now) || !now.Before(sent.Add(l.timing.Fence())) {
+	if l.held.IsZero() || l.expired(now) || !now.Before(sent.Add(l.timing.Fence())) {
 		return
 	}
 	if sent.After(l.held) {
@@ -46,7 +52,7 @@ func (l *lease) expired(now time.Time) bool {
 	return l.over
 }
 
-// holds reports whether a write landed and the fence is still ahead.
+// holds reports whether the lease has begun and the fence is still ahead.
 func (l *lease) holds(now time.Time) bool { return !l.held.IsZero() && !l.expired(now) }
 
 func (l *lease) fenceAt() time.Time  { return l.held.Add(l.timing.Fence()) }

@@ -22,6 +22,7 @@ type registration struct {
 	rewritten int   // times it was, at least half a heartbeat apart
 	writing   bool
 	first     time.Time // when the earliest write that may have landed was sent
+	unsure    bool      // one of them may have landed
 	retry     time.Time // not before
 
 	number uint64 // of the entry that landed; 0: not registered
@@ -109,7 +110,7 @@ func (r *registration) landed(revision uint64) {
 func (r *registration) failed(unknown bool, now time.Time) {
 	r.writing = false
 	r.retry = now.Add(r.timing.Heartbeat())
-	if !unknown {
+	if r.unsure = r.unsure || unknown; !r.unsure {
 		r.first = time.Time{}
 	}
 }
