@@ -93,7 +93,7 @@ func (m *Mesh) AnnounceReturning(clientID string) {
 }
 
 // ReportApplied tells all peers how far this replica is. Only the newest report counts; those not linked
-// get it when they are.
+// get it when they are. Calls come one after the other, and after the Begin of the life they are about.
 func (m *Mesh) ReportApplied(a Applied) {
 	m.applied.Store(&a)
 	for _, p := range m.peers.Load().list {

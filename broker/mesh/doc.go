@@ -23,7 +23,8 @@
 //
 // A link is lost when the connection is, when its other end says so, or after 3 s without a byte.
 //
-// Just before anything is written, Options.MayAct is asked; when it says no, the link ends instead.
+// Just before anything is written, Options.MayAct is asked; when it says no, the link ends instead. All that leaves
+// such a replica is the refusal of a link.
 //
 // # The life of a link
 //

@@ -10,12 +10,20 @@ import (
 )
 
 // shakeHands does a handshake over a TLS connection until the link stands. f keeps what was read beyond it:
-// the dialer's first frames may follow its resume at once.
-func shakeHands(conn *tls.Conn, f *frames, h *handshake) error {
-	if out := h.begin(); out != nil {
-		if _, err := conn.Write(out); err != nil {
-			return err
+// the dialer's first frames may follow its resume at once. Only a refusal leaves a replica that may not act.
+func shakeHands(conn *tls.Conn, f *frames, h *handshake, mayAct func() bool) error {
+	write := func(b []byte, refusal bool) error {
+		if len(b) == 0 {
+			return nil
 		}
+		if !refusal && !mayAct() {
+			return errFenced
+		}
+		_, err := conn.Write(b)
+		return plain(err)
+	}
+	if err := write(h.begin(), false); err != nil {
+		return err
 	}
 	for {
 		k, payload, _, ok, err := f.next()
@@ -25,15 +33,13 @@ func shakeHands(conn *tls.Conn, f *frames, h *handshake) error {
 		if !ok {
 			n, err := conn.Read(f.space())
 			if f.end += n; n == 0 && err != nil {
-				return err
+				return plain(err)
 			}
 			continue
 		}
 		out, done, err := h.step(k, payload)
-		if len(out) > 0 {
-			if _, werr := conn.Write(out); werr != nil && err == nil {
-				err = werr
-			}
+		if werr := write(out, err != nil); err == nil {
+			err = werr
 		}
 		if err != nil {
 			return err
@@ -42,6 +48,15 @@ func shakeHands(conn *tls.Conn, f *frames, h *handshake) error {
 			return nil
 		}
 	}
+}
+
+// plain leaves the ports out of a network error, so that the same trouble is the same text again.
+func plain(err error) error {
+	var op *net.OpError
+	if errors.As(err, &op) && op.Err != nil {
+		return fmt.Errorf("%s: %w", op.Op, op.Err)
+	}
+	return err
 }
 
 // dial keeps the link with a peer of a higher id, until the mesh is closed.
@@ -93,7 +108,7 @@ func (p *peer) connect(pr *pair, address string) error {
 	defer cancel()
 	raw, err := p.m.o.Dial(ctx, address)
 	if err != nil {
-		return err
+		return plain(err)
 	}
 	w := newWire(raw)
 	defer w.Close()
@@ -101,7 +116,7 @@ func (p *peer) connect(pr *pair, address string) error {
 	w.SetDeadline(time.Now().Add(p.m.timing.greet))
 	conn := tls.Client(w, p.m.tls)
 	if err := conn.HandshakeContext(ctx); err != nil {
-		return fmt.Errorf("TLS: %w", err)
+		return fmt.Errorf("TLS: %w", plain(err))
 	}
 	p.mu.Lock()
 	p.attempt++
@@ -124,7 +139,7 @@ func (p *peer) connect(pr *pair, address string) error {
 		return own, pr.in.handled, nil
 	}
 	var f frames
-	if err := shakeHands(conn, &f, &h); err != nil {
+	if err := shakeHands(conn, &f, &h, p.m.o.MayAct); err != nil {
 		return err
 	}
 	return p.serve(newLink(p, pr, w, conn, h.version, own.attempt), f, h.resumed)
@@ -184,15 +199,15 @@ func (m *Mesh) greet(raw net.Conn, proven func()) {
 	proven()
 	if err != nil {
 		host, _, _ := net.SplitHostPort(raw.RemoteAddr().String())
-		if m.ctx.Err() == nil && m.said.anew("/"+host, err.Error()) {
-			m.o.Logger.Warn("mesh: a connection was refused", "remote", raw.RemoteAddr().String(), "reason", "TLS: "+err.Error())
+		if m.ctx.Err() == nil && m.said.anew("/"+host, plain(err).Error()) {
+			m.o.Logger.Warn("mesh: a connection was refused", "remote", raw.RemoteAddr().String(), "reason", "TLS: "+plain(err).Error())
 		}
 		return
 	}
 	a := admission{m: m}
 	h := handshake{own: hello{versions: m.o.Versions, from: m.o.Replica}, admit: a.admit}
 	var f frames
-	err = shakeHands(conn, &f, &h)
+	err = shakeHands(conn, &f, &h, m.o.MayAct)
 	if err == nil {
 		err = a.peer.serve(newLink(a.peer, a.pair, w, conn, h.version, h.theirs.attempt), f, h.resumed)
 	}

@@ -140,7 +140,7 @@ func (l *link) put(buf []byte) bool {
 		err = l.wire.flush()
 	}
 	if err != nil {
-		l.end(fmt.Errorf("write: %w", err), false)
+		l.end(fmt.Errorf("write: %w", plain(err)), false)
 	}
 	return err == nil
 }

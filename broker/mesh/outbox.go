@@ -1,6 +1,7 @@
 package mesh
 
 import (
+	"bytes"
 	"fmt"
 	"time"
 )
@@ -15,7 +16,8 @@ const (
 // entry is one numbered frame that waits to be acknowledged.
 type entry struct {
 	number uint64
-	frame  []byte // shared between peers, never changed; nil: taken back
+	frame  []byte // may be shared between peers, never changed; nil: taken back
+	part   bool   // frame is part of a larger buffer
 	kind   kind
 	share  uint64        // the call a share frame belongs to
 	at     time.Duration // when it was given to us
@@ -188,6 +190,22 @@ func (o *outbox) unwait(waits []*waiter) []*waiter {
 		}
 	}
 	return waits
+}
+
+// own copies every frame that is part of a larger buffer: what is kept for long must not cost more than is
+// counted.
+func (o *outbox) own() {
+	for _, q := range []*fifo[entry]{&o.kept, &o.fresh} {
+		for i := range q.len() {
+			q.at(i).own()
+		}
+	}
+}
+
+func (e *entry) own() {
+	if e.part {
+		e.frame, e.part = bytes.Clone(e.frame), false
+	}
 }
 
 // takeBack removes the share frames that were never on a wire and returns their calls.

@@ -244,6 +244,7 @@ func (p *peer) turn(before bool, reason string, es *effects) {
 		p.m.o.Logger.Warn("mesh: link too slow", "peer", p.id, "reason", reason, "bytes", pr.out.bytes)
 	}
 	es.waits = pr.out.unwait(es.waits)
+	pr.out.own()
 	pr.fail(ErrNotLinked)
 	for _, call := range pr.out.takeBack() {
 		pr.settle(call, ShareReturned, es)

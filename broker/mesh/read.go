@@ -84,7 +84,7 @@ func (l *link) read(rest frames) error {
 			}
 		}
 		if err != nil {
-			return fmt.Errorf("read: %w", err)
+			return fmt.Errorf("read: %w", plain(err))
 		}
 	}
 }

@@ -225,21 +225,35 @@ type heldRelease struct {
 	answer func(Released)
 }
 
+// lockedBuffer is a log that can be waited for.
 type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
+	mu      sync.Mutex
+	b       bytes.Buffer
+	written chan struct{} // closed at the next line
 }
 
 func (b *lockedBuffer) Write(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.written != nil {
+		close(b.written)
+		b.written = nil
+	}
 	return b.b.Write(p)
 }
 
 func (b *lockedBuffer) String() string {
+	text, _ := b.look()
+	return text
+}
+
+func (b *lockedBuffer) look() (text string, written <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.b.String()
+	if b.written == nil {
+		b.written = make(chan struct{})
+	}
+	return b.b.String(), b.written
 }
 
 // recorder is a replica's handler.

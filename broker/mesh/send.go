@@ -20,7 +20,8 @@ func (w *waiter) arrive() {
 
 // SendValues sends each value to the peers that want it. done is called once, when every one of them that
 // is linked has acknowledged all its values or is not linked any more: from here if there is none, else
-// from a goroutine of the mesh, which it must not hold up. A nil done: nobody waits.
+// from a goroutine of the mesh, which it must not hold up. It says that there is nothing more to wait for, also
+// when this replica's life has ended: look at the fence before acting on it. A nil done: nobody waits.
 //
 // Calls that follow each other keep their order at every peer. The values must not change any more; the slices are
 // the caller's again after the call. Nothing of this blocks.
@@ -101,13 +102,18 @@ func (p *peer) sendValues(e *encoder, wanted []int, w *waiter) {
 		p.mu.Unlock()
 		return
 	}
+	linked := pr.live.linked()
 	for n, i := range wanted {
-		entry := entry{kind: kindValue, frame: e.frames[i], at: now}
-		if w != nil && n == len(wanted)-1 && pr.live.linked() {
+		entry := entry{kind: kindValue, frame: e.frames[i], part: len(e.batch) > 1, at: now}
+		if w != nil && n == len(wanted)-1 && linked {
 			w.left.Add(1)
 			entry.wait = w
 		}
+		if !linked {
+			entry.own()
+		}
 		if len(entry.frame) > headerBytes+maxPayload {
+			p.m.o.Logger.Error("mesh: a value is too large for the mesh and lost for a replica", "peer", p.id, "topic", e.batch[i].Value.Name, "bytes", len(entry.frame), "limit", maxPayload)
 			out.values++
 			if entry.wait != nil {
 				out.waits = append(out.waits, entry.wait)
