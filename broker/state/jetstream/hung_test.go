@@ -7,12 +7,35 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"maestrohub.io/uns/broker/state"
 	"maestrohub.io/uns/broker/state/jetstream"
 	"maestrohub.io/uns/tools/localcluster/natsserver"
 )
 
-// only puts one server first, so that the connection is to it.
+// follower returns a server that does not lead the stream, which exists.
+func follower(t *testing.T, s *site, account, stream string) *natsserver.Server {
+	t.Helper()
+	nc, err := nats.Connect(s.URL(account))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	leader, err := s.Leader(t.Context(), nc, stream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, server := range s.Servers {
+		if server != leader {
+			return server
+		}
+	}
+	t.Fatal("a cluster of one")
+	return nil
+}
+
+// first puts one server first, so that the connection is to it.
 func first(s *natsserver.Server, account string) func(*jetstream.Options) {
 	return func(o *jetstream.Options) {
 		servers := []string{s.URL(account)}
@@ -27,9 +50,13 @@ func first(s *natsserver.Server, account string) func(*jetstream.Options) {
 }
 
 func TestAHungServerIsLeftAfterTheSilence(t *testing.T) {
+	t.Parallel()
 	site := ownSite(t, 1)
 	account := site.account(t)
-	hung := site.Servers[0]
+	if _, err := site.open(t, account, nil).Bucket(t.Context(), state.SessionState); err != nil {
+		t.Fatal(err)
+	}
+	hung := follower(t, site, account, "KV_mqtt-session-state")
 	store := site.open(t, account, first(hung, account))
 	bucket, err := store.Bucket(t.Context(), state.SessionState)
 	if err != nil {
@@ -52,7 +79,7 @@ func TestAHungServerIsLeftAfterTheSilence(t *testing.T) {
 	if store.Silent() < 200*time.Millisecond {
 		t.Errorf("silent for %v though the server hangs", store.Silent())
 	}
-	// The same write again waits for the next server and a leader, and lands.
+	// Another write waits for the silence to end and for the next server, and lands.
 	revision, err := bucket.Put(t.Context(), "b", []byte("after"))
 	if err != nil {
 		t.Fatal(err)
@@ -72,6 +99,7 @@ func TestAHungServerIsLeftAfterTheSilence(t *testing.T) {
 }
 
 func TestClosingDoesNotWaitForAHungServer(t *testing.T) {
+	t.Parallel()
 	site := ownSite(t, 1)
 	account := site.account(t)
 	store := site.open(t, account, first(site.Servers[1], account))
@@ -105,6 +133,7 @@ func TestClosingDoesNotWaitForAHungServer(t *testing.T) {
 }
 
 func TestLeaseWritesGoOutWhetherOrNotEarlierOnesAreBack(t *testing.T) {
+	t.Parallel()
 	site := ownSite(t, 1)
 	account := site.account(t)
 	hung := site.Servers[2]
