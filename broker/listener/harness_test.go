@@ -118,12 +118,14 @@ func ended(t *testing.T, nc net.Conn) {
 // eventually waits for a condition.
 func eventually(t *testing.T, what string, condition func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
+	deadline, look := time.After(20*time.Second), time.NewTicker(2*time.Millisecond)
+	defer look.Stop()
 	for !condition() {
-		if time.Now().After(deadline) {
+		select {
+		case <-look.C:
+		case <-deadline:
 			t.Fatalf("not within 20s: %s", what)
 		}
-		time.Sleep(2 * time.Millisecond) // between two looks
 	}
 }
 
