@@ -93,7 +93,7 @@ type WebSocket struct {
 	Enabled        bool
 	Listen         string
 	Path           string
-	AllowedOrigins []string // empty = the page's own host only; "*" = any
+	AllowedOrigins []string // besides the endpoint's own host; "*" = any
 }
 
 // Features are MQTT features that CONNACK announces as available or not.

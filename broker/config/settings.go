@@ -73,7 +73,7 @@ func brokerSettings() []setting[Config] {
 			}),
 			"Path of the WebSocket endpoint; any other is answered 404."),
 		list("embeddedBroker.webSocket.allowedOrigins", func(c *Config) *[]string { return &c.Broker.WebSocket.AllowedOrigins }, nil, origins(),
-			"Web pages that may connect, by the browser's Origin header. Empty: pages of the endpoint's own host only. Clients that are not browsers send none and are not concerned."),
+			"Web pages that may connect besides those of the endpoint's own host, by the browser's Origin header. Clients that are not browsers send none and are not concerned."),
 		list("embeddedBroker.proxyProtocol.trustedProxies", func(c *Config) *[]netip.Prefix { return &c.Broker.TrustedProxies }, nil, networks(),
 			"Load balancers that open each connection with a PROXY protocol header (v1 or v2), which is required of them. From any other address a header is malformed MQTT."),
 		one("embeddedBroker.features.sharedSubscriptions", func(c *Config) *bool { return &c.Broker.Features.SharedSubscriptions }, true, switches(),

@@ -1,6 +1,7 @@
 // Package listener accepts MQTT connections: over TCP, TLS, WebSocket and WSS, directly or through
-// load balancers that speak the PROXY protocol. What it hands over is a stream of MQTT bytes; it knows
-// no MQTT.
+// load balancers that speak the PROXY protocol. What it hands over is a stream of MQTT bytes, of which it
+// knows only where packets begin: over WebSocket each is written as a message of its own, all packets of
+// one Write in one write to the socket.
 //
 // The life of a connection:
 //

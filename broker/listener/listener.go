@@ -36,7 +36,7 @@ type Options struct {
 
 	Certificates   *Certificates // nil = no TLS
 	WebSocketPath  string
-	AllowedOrigins []string // see config: empty = same host, "*" = any
+	AllowedOrigins []string // besides the own host; see config. "*" = any
 
 	TrustedProxies       []netip.Prefix // a PROXY header is required from these, and read from no other
 	TrustClientAddresses bool           // addresses are the devices' own: Conn.Remote, MaxPerSource

@@ -4,33 +4,33 @@ import (
 	"errors"
 	"io"
 	"net"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/gorilla/websocket"
 )
 
-// stream is a WebSocket as a stream of bytes: packets may share frames and span them [MQTT-6.0.0-2].
+// stream is a WebSocket as a stream of bytes. In what is read, packets may share messages and span them
+// [MQTT-6.0.0-2]; what is written goes one packet a message, as there are clients that take only the
+// first packet of each.
 //
 // A frame is read as it is asked for, never gathered. A read that fails, its deadline included, ends the
 // stream: every later read fails the same way.
 type stream struct {
-	ws     *websocket.Conn
+	ws     *websocket.Conn // reads, and answers control frames
+	wire   *wire
 	frame  io.Reader // rest of the message being read; nil between messages. The reader's own.
 	failed error     // why reading ended. The reader's own.
 	closed atomic.Bool
 	over   atomic.Bool // a Close frame has been sent
-
-	writing  sync.Mutex
-	deadline atomic.Pointer[time.Time] // of writes
 }
 
 // closing bounds the wait to send a Close frame, which a full socket would not take.
 const closing = 100 * time.Millisecond
 
-func newStream(ws *websocket.Conn) *stream {
-	s := &stream{ws: ws}
+// newStream is the stream over ws, which has w as its connection.
+func newStream(ws *websocket.Conn, w *wire) *stream {
+	s := &stream{ws: ws, wire: w}
 	answerClose := ws.CloseHandler()
 	ws.SetCloseHandler(func(code int, text string) error {
 		s.over.Store(true)
@@ -85,14 +85,15 @@ func (s *stream) fail(err error) error {
 	return err
 }
 
-// Write sends p as one binary message.
+// Write sends each packet of p as one binary message, all of them at once. What is no whole packet is
+// one message with the rest of p.
 func (s *stream) Write(p []byte) (int, error) {
-	s.writing.Lock()
-	defer s.writing.Unlock()
-	if t := s.deadline.Load(); t != nil {
-		_ = s.ws.SetWriteDeadline(*t)
+	if len(p) == 0 {
+		return 0, nil
 	}
-	if err := s.ws.WriteMessage(websocket.BinaryMessage, p); err != nil {
+	f := frame(p)
+	defer f.recycle()
+	if err := s.wire.send(f); err != nil {
 		return 0, err
 	}
 	return len(p), nil
@@ -103,9 +104,8 @@ func (s *stream) Close() error {
 	if s.closed.Swap(true) {
 		return net.ErrClosed
 	}
-	if s.writing.TryLock() {
+	if s.wire.idle() {
 		s.sendClose(websocket.CloseNormalClosure, "")
-		s.writing.Unlock()
 	}
 	return s.ws.Close()
 }
@@ -126,7 +126,4 @@ func (s *stream) SetDeadline(t time.Time) error {
 func (s *stream) SetReadDeadline(t time.Time) error { return s.ws.SetReadDeadline(t) }
 
 // SetWriteDeadline bounds the write under way and those after it.
-func (s *stream) SetWriteDeadline(t time.Time) error {
-	s.deadline.Store(&t)
-	return s.ws.NetConn().SetWriteDeadline(t)
-}
+func (s *stream) SetWriteDeadline(t time.Time) error { return s.wire.expire(t) }

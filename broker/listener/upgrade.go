@@ -20,7 +20,6 @@ import (
 const (
 	longestRequest = 16 << 10 // bytes of an upgrade request, cookies included
 	readBuffer     = 512      // bytes held by an idle WebSocket; frames larger than it bypass it
-	writeBuffer    = 4 << 10  // bytes, pooled: held only while writing
 	answering      = 5 * time.Second
 )
 
@@ -34,7 +33,8 @@ func newUpgrader(path string, allowedOrigins []string) *upgrader {
 	u := &upgrader{path: path}
 	u.upgrader = websocket.Upgrader{
 		HandshakeTimeout: answering,
-		ReadBufferSize:   readBuffer, WriteBufferSize: writeBuffer, WriteBufferPool: new(sync.Pool),
+		ReadBufferSize:   readBuffer,
+		WriteBufferPool:  new(sync.Pool), // stays empty, as messages are written past the library: without it each WebSocket holds a buffer
 		// The server's answer names the subprotocol it took [MQTT-6.0.0-4]; "mqttv3.1" is what MQTT 3.1 clients ask for.
 		Subprotocols: []string{"mqtt", "mqttv3.1"},
 		CheckOrigin:  func(r *http.Request) bool { return originAllowed(r, allowedOrigins) },
@@ -42,18 +42,17 @@ func newUpgrader(path string, allowedOrigins []string) *upgrader {
 	return u
 }
 
-// originAllowed reports whether the page a browser opens the WebSocket from may. What is not a browser
-// sends no Origin.
+// originAllowed reports whether the page a browser opens the WebSocket from may: those of the endpoint's
+// own host and those allowed. What is not a browser sends no Origin.
 func originAllowed(r *http.Request, allowed []string) bool {
 	origin := r.Header.Get("Origin")
 	if origin == "" || slices.Contains(allowed, "*") {
 		return true
 	}
-	if len(allowed) > 0 {
-		return slices.ContainsFunc(allowed, func(a string) bool { return strings.EqualFold(a, origin) })
+	if u, err := url.Parse(origin); err == nil && u.Host != "" && strings.EqualFold(u.Host, r.Host) {
+		return true
 	}
-	u, err := url.Parse(origin)
-	return err == nil && strings.EqualFold(u.Host, r.Host)
+	return slices.ContainsFunc(allowed, func(a string) bool { return strings.EqualFold(a, origin) })
 }
 
 // handshake answers one upgrade request on nc, within nc's deadline.
@@ -78,11 +77,12 @@ func (u *upgrader) handshake(nc net.Conn) (net.Conn, error) {
 		answer(nc, http.StatusBadRequest, `the WebSocket subprotocol must be "mqtt"`)
 		return nil, fmt.Errorf("WebSocket subprotocols %q", asked)
 	}
-	ws, err := u.upgrader.Upgrade(&response{nc: nc, br: br, header: make(http.Header)}, r, nil)
+	w := &response{nc: nc, br: br, header: make(http.Header)}
+	ws, err := u.upgrader.Upgrade(w, r, nil)
 	if err != nil {
 		return nil, fmt.Errorf("WebSocket handshake: %w", err)
 	}
-	return newStream(ws), nil
+	return newStream(ws, w.wire), nil
 }
 
 // answer writes an HTTP response that ends the connection. Whether it arrives does not matter.
@@ -95,6 +95,7 @@ func answer(nc net.Conn, code int, text string) {
 type response struct {
 	nc     net.Conn
 	br     *bufio.Reader
+	wire   *wire // once hijacked
 	header http.Header
 	code   int
 }
@@ -122,5 +123,6 @@ func (w *response) Write(p []byte) (int, error) {
 
 // Hijack hands the connection to the upgrader.
 func (w *response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
-	return w.nc, bufio.NewReadWriter(w.br, bufio.NewWriterSize(w.nc, 16)), nil
+	w.wire = newWire(w.nc)
+	return w.wire, bufio.NewReadWriter(w.br, bufio.NewWriterSize(w.wire, 16)), nil
 }
