@@ -218,7 +218,10 @@ func TestASecondSenderContinuesWithTheSameRow(t *testing.T) {
 			s.owner(Owner{Connection: id(1), Incarnation: life1("a", 1)})
 			switch dies {
 			case "after marking":
-				s.owners.get = func(state.Record, error) (state.Record, error) { s.may = false; return state.Record{}, errors.New("killed") }
+				s.owners.get = func(state.Record, error) (state.Record, error) {
+					s.may = false
+					return state.Record{}, errors.New("killed")
+				}
 			case "after touching":
 				s.publish = errors.New("killed")
 			case "after publishing":
