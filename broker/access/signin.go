@@ -174,3 +174,18 @@ func (a *Access) Recheck(ctx context.Context, g *Grants) (*Grants, error) {
 	}
 	return a.grants(k, g.credential), nil
 }
+
+// Present returns the grants an API client has now, without a credential and so
+// without a deadline: for what is published in its name when it is not there, its
+// Last Will. Errors: ErrRefused if there is no such client or it is disabled,
+// ErrUnavailable.
+func (a *Access) Present(ctx context.Context, id string) (*Grants, error) {
+	k, err := a.load(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if k == nil || k.client.Disabled {
+		return nil, ErrRefused
+	}
+	return &Grants{rights: k.rights, scopes: k.rights.scopes}, nil
+}

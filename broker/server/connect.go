@@ -110,6 +110,10 @@ func (c *connection) connect(ctx context.Context, p *mqtt.Connect) *refusal {
 	if s.stopping.Load() {
 		return &refusal{code: mqtt.ServerShuttingDown, label: "stopping", detail: errStopping.Error()}
 	}
+	if s.fenced.Load() {
+		s.shared.Member.Refused()
+		return &refusal{code: mqtt.ServerUnavailable, label: "fenced", detail: "this replica has lost the shared stores; try again"}
+	}
 	if p.HasAuthMethod { // [MQTT-4.12.0-1]
 		return &refusal{code: mqtt.BadAuthenticationMethod, label: "unsupported_authentication_method", detail: "no enhanced authentication is offered"}
 	}
@@ -232,6 +236,13 @@ func (c *connection) takeUp(ctx context.Context, p *mqtt.Connect, grants *access
 		}
 	}
 	c.client, c.lock, c.identity, c.ws = cl, &cl.lock, grants.ClientID(), s.workspace(grants.Workspace())
+	present := false
+	if s.shared != nil {
+		var r *refusal
+		if present, r = c.takeOverShared(ctx, p, grants); r != nil {
+			return r
+		}
+	}
 	if exceeded := s.register(c); exceeded != "" {
 		code := mqtt.QuotaExceeded
 		if exceeded == "max_clients" {
@@ -239,25 +250,53 @@ func (c *connection) takeUp(ctx context.Context, p *mqtt.Connect, grants *access
 		} else if exceeded == "stopping" {
 			code = mqtt.ServerShuttingDown
 		}
+		c.giveBack()
 		return &refusal{code: code, label: exceeded, detail: "limit reached"}
 	}
-	if r := c.attach(ctx, cl, p, grants, assigned); r != nil {
+	if r := c.attach(ctx, cl, p, grants, assigned, present); r != nil {
 		s.unregister(c)
+		c.giveBack()
 		return r
 	}
 	return nil
 }
 
+// takeOverShared makes the client identifier and its session this connection's in
+// the cluster.
+func (c *connection) takeOverShared(ctx context.Context, p *mqtt.Connect, grants *access.Grants) (present bool, r *refusal) {
+	s := c.server
+	c.deadline = s.deadline.Load()
+	if c.deadline == nil || s.fenced.Load() {
+		s.shared.Member.Refused()
+		return false, &refusal{code: mqtt.ServerUnavailable, label: "fenced", detail: "this replica has lost the shared stores; try again"}
+	}
+	present, err := c.takeOver(ctx, p, grants)
+	if err == nil {
+		return present, nil
+	}
+	c.giveBack()
+	if errors.Is(err, errForeign) {
+		return false, &refusal{code: mqtt.ClientIdentifierNotValid, label: "client_id_in_use", detail: err.Error()}
+	}
+	s.shared.Member.Refused()
+	s.log.Warn("broker cluster: a CONNECT was refused, the shared stores did not serve it in time", "client_id", p.ClientID, "error", err)
+	label := "store_unavailable"
+	if ctx.Err() != nil {
+		label = "connect_budget"
+	}
+	return false, &refusal{code: mqtt.ServerUnavailable, label: label, detail: "the session could not be taken up in time; try again"}
+}
+
 // attach gives the session to the connection and sends the CONNACK, the first
 // packet the client sees [MQTT-3.2.0-1 of 3.1.1].
-func (c *connection) attach(ctx context.Context, cl *client, p *mqtt.Connect, grants *access.Grants, assigned string) *refusal {
+func (c *connection) attach(ctx context.Context, cl *client, p *mqtt.Connect, grants *access.Grants, assigned string, present bool) *refusal {
 	s := c.server
 	expiry := c.sessionExpiry(p)
 	cl.lock.Lock()
 	fresh := cl.session == nil || p.CleanStart
 	cl.lock.Unlock()
 	position := uint64(0)
-	if expiry > 0 || !fresh {
+	if s.shared == nil && (expiry > 0 || !fresh) {
 		next, err := c.ws.openFeed(ctx)
 		if err != nil {
 			s.log.Error("embedded broker: no session log for a persistent session", "workspace", c.ws.slug, "client_id", cl.id, "error", err)
@@ -285,8 +324,11 @@ func (c *connection) attach(ctx context.Context, cl *client, p *mqtt.Connect, gr
 	s.cancelWill(cl)
 	s.agenda.cancel(cl.expiry)
 	cl.expiry = nil
-	connack.SessionPresent = cl.session != nil // [MQTT-3.2.2-2], [MQTT-3.2.2-3]
-	if cl.session == nil {                     // [MQTT-3.1.2-6]
+	if s.shared != nil {
+		cl.session = c.resumed
+	}
+	connack.SessionPresent = present || s.shared == nil && cl.session != nil // [MQTT-3.2.2-2], [MQTT-3.2.2-3]
+	if cl.session == nil {                                                   // [MQTT-3.1.2-6]
 		cl.session = &session.Session{ClientID: cl.id, Identity: grants.ClientID(), Workspace: grants.Workspace(),
 			Persistent: expiry > 0, Position: position}
 		cl.session.Queue.Limit = s.limits.MaxSubscriberQueue
@@ -306,6 +348,15 @@ func (c *connection) attach(ctx context.Context, cl *client, p *mqtt.Connect, gr
 	cl.conn, cl.last = c, c
 	cl.online.Store(true)
 	c.out.answer(mqtt.CONNACK, func(dst []byte) []byte { return connack.AppendLimited(dst, c.version, c.maxPacket) })
+	if s.shared != nil {
+		for _, sub := range se.Subscriptions() {
+			c.ws.add(cl, se, sub)
+			s.shared.own.add(c, sub)
+		}
+		if c.clustered() {
+			c.keepCursor()
+		}
+	}
 	c.cover()
 	c.scheduleRecheck()
 	c.watchKeepAlive()

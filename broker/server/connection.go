@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"maestrohub.io/uns/broker/access"
+	"maestrohub.io/uns/broker/cluster"
 	"maestrohub.io/uns/broker/listener"
 	"maestrohub.io/uns/broker/mqtt"
 	"maestrohub.io/uns/broker/session"
@@ -27,6 +28,11 @@ type connection struct {
 	lock     *sync.Mutex // the client's
 	identity string      // the API client
 	ws       *workspace
+	// deadline is until when the connection may be served; nil on a single node.
+	deadline *cluster.Deadline
+	// held are its records in a cluster, and resumed the session made of them.
+	held    *holding
+	resumed *session.Session
 
 	// Set when the connection is attached, and fixed from then on.
 	version     mqtt.Version
@@ -40,7 +46,8 @@ type connection struct {
 	// The reader's own.
 	aliasIn  session.AliasIn
 	lastName string
-	acked    bool // an acknowledgment came in this batch: look for more to send
+	landing  []<-chan struct{} // routes of the SUBSCRIBE at hand
+	acked    bool              // an acknowledgment came in this batch: look for more to send
 
 	// lastPacket is when a packet last came, as time since Server.started.
 	lastPacket atomic.Int64
@@ -63,6 +70,9 @@ type connection struct {
 	attached      bool
 	ended         bool
 	detached      bool
+	fenced        bool           // ended by a fence: nothing more is written
+	how           cluster.Ending // how it ended, once detached
+	taken, clean  bool           // ended by a takeover, with a clean start
 	recheck, idle *task
 	readerWake    chan struct{} // not nil while the reader waits for room
 	// settled is closed when the connection has ended and every outcome of its
@@ -266,6 +276,8 @@ type ending struct {
 	// taken: another connection takes the client identifier over; clean says that
 	// it starts a new session.
 	taken, clean bool
+	// fenced: this replica may not write anything any more.
+	fenced bool
 	// expiry replaces the session expiry, if not nil.
 	expiry *uint32
 }
@@ -284,6 +296,10 @@ func (c *connection) end(e ending) {
 		return
 	}
 	c.server.metrics.Disconnects.WithLabelValues(e.why).Inc()
+	if e.fenced {
+		c.out.discard() // nothing leaves after a fence but the reason
+		c.fenced = true
+	}
 	if e.notify && c.version >= mqtt.V5 { // [MQTT-3.1.4-3]
 		p := mqtt.Disconnect{Code: e.code, ReasonString: e.reason}
 		c.out.answer(mqtt.DISCONNECT, func(dst []byte) []byte { return p.AppendLimited(dst, c.version, c.maxPacket) })
@@ -303,6 +319,7 @@ func (c *connection) end(e ending) {
 
 	c.lock.Lock()
 	c.detached = true
+	c.how, c.taken, c.clean = e.how(), e.taken, e.clean
 	c.settle()
 	c.lock.Unlock()
 }
@@ -310,7 +327,7 @@ func (c *connection) end(e ending) {
 // settle closes settled if the connection has ended and nothing is on its way.
 // The lock is held.
 func (c *connection) settle() {
-	if !c.detached || c.acks.len() > 0 || c.zero > 0 {
+	if !c.detached || c.acks.len() > 0 || c.zero > 0 || !c.flush() {
 		return
 	}
 	select {
@@ -335,6 +352,7 @@ func (c *connection) detach(e ending) (after func()) {
 	}
 	if c.tail {
 		se.Position = max(se.Position, c.ws.dispatched())
+		c.tail = false
 	}
 	dropped := se.Detach()
 	lost := sharedItems(dropped)
@@ -343,12 +361,15 @@ func (c *connection) detach(e ending) (after func()) {
 	if !se.Persistent {
 		lost = append(lost, sharedEntries(se.Window.Entries())...)
 	}
-	if ends {
+	switch {
+	case c.held != nil:
+		done = append(done, c.letGo(ends))
+	case ends:
 		done = append(done, s.endSession(cl, "disconnected"))
-	} else {
+	default:
 		cl.expiry = s.agenda.add(cl.offline.Add(time.Duration(se.Expiry)*time.Second), func() { go s.expire(cl, se, "expired") })
 	}
-	if c.will != nil && !e.properly {
+	if c.will != nil && !e.properly && c.held == nil {
 		done = append(done, c.loseWill(e, ends))
 	}
 	c.will = nil
@@ -357,7 +378,7 @@ func (c *connection) detach(e ending) (after func()) {
 			f()
 		}
 		if len(lost) > 0 {
-			c.ws.redirect(lost, se)
+			c.ws.redirect(lost, se.ClientID)
 		}
 	}
 }

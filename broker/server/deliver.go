@@ -50,7 +50,12 @@ func (t touched) start() {
 // Deliver implements ingest.Live: it gives the live copies of a batch to the
 // connected sessions that are fed live. A persistent session's QoS 1 and 2 come
 // from the log (feed). Writes start when the whole batch is in the buffers.
-func (s *Server) Deliver(batch []*value.Value) {
+func (s *Server) Deliver(batch []*value.Value) { s.deliver(batch, true, nil) }
+
+// deliver gives values to the sessions connected here. Those of this replica's own
+// lanes (own) are also given to the members chosen of shared subscriptions, wherever they
+// are; sent collects what their outcomes wait for.
+func (s *Server) deliver(batch []*value.Value, own bool, sent *arrivals) {
 	var started touched
 	var w *workspace
 	for _, v := range batch {
@@ -68,9 +73,9 @@ func (s *Server) Deliver(batch []*value.Value) {
 				t.client.deliverLive(t, &e, &started)
 			}
 		}
-		if len(m.shares) > 0 {
+		if own && len(m.shares) > 0 {
 			m.choose(v)
-			w.deliverShares(m, &e, &started)
+			w.deliverShares(m, &e, &started, sent)
 		}
 	}
 	started.start()
@@ -149,9 +154,12 @@ func (c *connection) transmit(it session.Item, e *encoding) {
 	d.Expiry, d.HasExpiry = v.ExpirySeconds(now) // [MQTT-3.3.2-6]
 	if it.Effect.QoS == 0 {
 		c.put(e, &d)
+		if it.Settled != nil {
+			it.Settled(true)
+		}
 		return
 	}
-	entry := &session.Entry{QoS: it.Effect.QoS, Source: it.Source, Position: it.Position, Retain: it.Effect.Retain, IDs: it.Effect.IDs, Share: it.Share}
+	entry := &session.Entry{QoS: it.Effect.QoS, Source: it.Source, Position: it.Position, Retain: it.Effect.Retain, IDs: it.Effect.IDs, Share: it.Share, Settled: it.Settled}
 	if it.Source == session.FromRetained {
 		entry.Topic = v.Name
 	}
@@ -160,6 +168,18 @@ func (c *connection) transmit(it session.Item, e *encoding) {
 	}
 	c.session.Window.Send(entry)
 	d.PacketID = entry.PacketID
+	if entry.QoS == 2 && c.clustered() && entry.Source != session.FromLive {
+		// A QoS 2 PUBLISH leaves once its identifier is recorded, so that whoever resumes the
+		// session knows that the client may have it.
+		c.out.packets++
+		c.record(&c.held.cursor, func() {
+			c.out.packets--
+			if !c.out.closing && !c.put(e, &d) {
+				c.session.Window.Drop(entry.PacketID)
+			}
+		})
+		return
+	}
 	if !c.put(e, &d) {
 		c.session.Window.Drop(entry.PacketID) // as if it had been delivered [MQTT-3.1.2-25]
 	}

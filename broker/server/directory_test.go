@@ -26,7 +26,7 @@ func TestDirectoryFindsWhatASessionWants(t *testing.T) {
 				next += uint64(r.IntN(3)) // a gap between two batches
 			}
 			name := fmt.Sprintf("t%d", round/10*7+r.IntN(12))
-			d.add(next, name)
+			d.add(next, name, int64(next))
 			all = append(all, entry{next, name})
 			next++
 		}
@@ -47,7 +47,18 @@ func TestDirectoryFindsWhatASessionWants(t *testing.T) {
 			if !covered {
 				t.Fatalf("round %d: %d is not covered, the first entry is %d", round, at, first)
 			}
-			got = append(got, found...)
+			for _, run := range found {
+				n := 0
+				for _, e := range all {
+					if e.sequence >= run.first && e.sequence <= run.last {
+						got = append(got, e.sequence)
+						n++
+					}
+				}
+				if n != run.entries {
+					t.Fatalf("round %d: the stretch %d to %d is said to have %d entries, and has %d", round, run.first, run.last, run.entries, n)
+				}
+			}
 			if to == at {
 				break
 			}

@@ -78,6 +78,14 @@ func (w *workspace) startFeed(ctx context.Context) (*feed, error) {
 	return f, nil
 }
 
+// timeOf returns the store's time of an entry, 0 if it is not known here.
+func (w *workspace) timeOf(sequence uint64) int64 {
+	if f := w.feed.Load(); f != nil {
+		return f.directory.timeOf(sequence)
+	}
+	return 0
+}
+
 // dispatched returns the sequence before which the feed has dispatched all.
 func (w *workspace) dispatched() uint64 {
 	if f := w.feed.Load(); f != nil {
@@ -105,7 +113,7 @@ func (w *workspace) follow(f *feed) {
 			if err != nil {
 				w.server.log.Error("embedded broker: a session log record cannot be read", "workspace", w.slug, "sequence", entries[i].Sequence, "error", err)
 			} else {
-				f.directory.add(entries[i].Sequence, v.Name)
+				f.directory.add(entries[i].Sequence, v.Name, entries[i].Time.UnixNano())
 				w.dispatch(v, entries[i].Sequence, &started)
 			}
 			f.next = entries[i].Sequence + 1
@@ -163,12 +171,13 @@ const pumpBatch = 256
 // pumpRetry is the pause after a read that failed.
 const pumpRetry = 200 * time.Millisecond
 
-// reading is what one step of a pump has found to read: the wanted sequences
-// before to, or, where the directory does not reach back, a batch from the first.
+// reading is what one step of a pump has found to read: the wanted stretches before
+// to, or, where the directory does not reach back, a batch from to.
 type reading struct {
-	wanted []uint64
-	to     uint64
-	batch  bool
+	wanted  []stretch
+	entries int // in wanted
+	to      uint64
+	batch   bool
 }
 
 // read reads the entries.
@@ -176,21 +185,16 @@ func (f *feed) read(ctx context.Context, r *reading, dst []state.Entry) ([]state
 	if r.batch {
 		return f.log.Read(ctx, r.to, pumpBatch, dst)
 	}
-	for i := 0; i < len(r.wanted); {
-		run := 1
-		for i+run < len(r.wanted) && r.wanted[i+run] == r.wanted[i]+uint64(run) {
-			run++
-		}
+	for _, run := range r.wanted {
 		var err error
 		at := len(dst)
-		if dst, err = f.log.Read(ctx, r.wanted[i], run, dst); err != nil {
+		if dst, err = f.log.Read(ctx, run.first, run.entries, dst); err != nil {
 			return dst, err
 		}
 		// The log may have dropped some, and read on beyond them.
-		for len(dst) > at && dst[len(dst)-1].Sequence > r.wanted[i+run-1] {
+		for len(dst) > at && dst[len(dst)-1].Sequence > run.last {
 			dst = dst[:len(dst)-1]
 		}
-		i += run
 	}
 	return dst, nil
 }
@@ -201,7 +205,7 @@ func (f *feed) read(ctx context.Context, r *reading, dst []state.Entry) ([]state
 func (c *connection) pump() {
 	f := c.ws.feed.Load()
 	var buf []state.Entry
-	var sequences []uint64
+	var stretches []stretch
 	for {
 		c.lock.Lock()
 		if f == nil || !c.pumpable() {
@@ -221,8 +225,11 @@ func (c *connection) pump() {
 		se := c.session
 		r := reading{to: se.Position}
 		var covered bool
-		r.wanted, r.to, covered = f.directory.scan(se.Position, sequences[:0], pumpBatch, &c.verdicts, se.Wants)
-		sequences = r.wanted
+		r.wanted, r.to, covered = f.directory.scan(se.Position, stretches[:0], pumpBatch, &c.verdicts, se.Wants)
+		stretches = r.wanted
+		for _, run := range r.wanted {
+			r.entries += run.entries
+		}
 		from := se.Position
 		r.batch = !covered
 		if covered && len(r.wanted) == 0 {
@@ -257,12 +264,12 @@ func (c *connection) pump() {
 				}
 				if first > from {
 					c.lock.Lock()
-					c.missed(min(first, entries[0].Sequence) - from)
+					c.missed(state.Span(f.log, from, min(first, entries[0].Sequence)))
 					c.lock.Unlock()
 				}
 			}
 			r.to = entries[len(entries)-1].Sequence + 1
-		} else if gone := len(r.wanted) - len(entries); gone > 0 {
+		} else if gone := r.entries - len(entries); gone > 0 {
 			c.lock.Lock()
 			c.missed(uint64(gone))
 			c.lock.Unlock()
@@ -317,7 +324,7 @@ func (c *connection) reachTail(f *feed) bool {
 			c.pauseReads()
 			return true
 		}
-		c.missed(min(first, f.next) - se.Position)
+		c.missed(state.Span(f.log, se.Position, min(first, f.next)))
 		se.Position = min(first, f.next)
 		return false
 	}
@@ -442,7 +449,12 @@ func (c *connection) resend(f *feed, entry *session.Entry) bool {
 			break
 		}
 		window.Release(entry)
-		c.out.ack(c.version, mqtt.PUBREL, entry.PacketID, mqtt.Success)
+		pubrel := func() { c.out.ack(c.version, mqtt.PUBREL, entry.PacketID, mqtt.Success) }
+		if c.clustered() {
+			c.record(&c.held.cursor, pubrel)
+		} else {
+			pubrel()
+		}
 	default:
 		now := time.Now().UnixNano()
 		d := mqtt.Delivery{QoS: entry.QoS, Dup: true, Retain: entry.Retain, PacketID: entry.PacketID, SubscriptionIDs: entry.IDs} // [MQTT-3.3.1-1]

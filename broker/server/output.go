@@ -62,6 +62,14 @@ func (o *output) ack(v mqtt.Version, t mqtt.PacketType, id uint16, code mqtt.Rea
 	o.answer(t, func(dst []byte) []byte { return mqtt.AppendAck(dst, v, t, id, code) })
 }
 
+// discard forgets what has not been written.
+func (o *output) discard() {
+	if o.buf != nil {
+		putBuffer(o.buf)
+		o.buf, o.packets = nil, 0
+	}
+}
+
 // answer appends a packet that is not a delivery, unless the connection is
 // closing. false means that appendTo left the packet out, as too large.
 func (o *output) answer(t mqtt.PacketType, appendTo func(dst []byte) []byte) bool {
@@ -99,6 +107,10 @@ func (c *connection) write() {
 			c.refill()
 		}
 		if len(o.buf) == 0 || o.failed {
+			break
+		}
+		if !o.closing && !c.mayAct() { // the fence comes, and will say so
+			o.discard()
 			break
 		}
 		buf, answers := o.buf, o.answers

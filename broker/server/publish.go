@@ -134,10 +134,16 @@ func (c *connection) acknowledge() {
 		if !ok {
 			return
 		}
+		if c.fenced {
+			continue
+		}
 		if p.qos == 2 && p.code == mqtt.Success && !p.repeated {
 			// Also when the connection has ended: the value is stored, and the client
 			// will send it again under this identifier [MQTT-4.3.3-10].
 			c.session.Inbound.Add(p.id)
+			if c.clustered() {
+				c.record(&c.held.received, nil)
+			}
 		}
 		if c.out.closing {
 			continue
@@ -155,11 +161,20 @@ func (c *connection) acknowledge() {
 			p.code = mqtt.Success
 			if p.qos == 2 {
 				c.session.Inbound.Add(p.id)
+				if c.clustered() {
+					c.record(&c.held.received, nil)
+				}
 			}
 		}
 		kind := mqtt.PUBACK // [MQTT-4.3.2-4]
 		if p.qos == 2 {
 			kind = mqtt.PUBREC // [MQTT-4.3.3-8]
+		}
+		if p.qos == 2 && p.code == mqtt.Success && c.clustered() {
+			// The PUBREC leaves once the identifier is recorded in the cluster: from then
+			// on the message is forwarded once, wherever the session resumes.
+			c.after(&c.held.received, func() { c.out.ack(c.version, kind, p.id, p.code) })
+			continue
 		}
 		if p.code == mqtt.Success || p.reason == "" || !c.problemInfo {
 			c.out.ack(c.version, kind, p.id, p.code)
@@ -184,21 +199,38 @@ func (c *connection) onAck(h mqtt.Header, body []byte) error {
 	window := &c.session.Window
 	switch h.Type {
 	case mqtt.PUBACK:
-		c.acked = window.Puback(a.PacketID) != nil || c.acked
+		if e := window.Puback(a.PacketID); e != nil {
+			c.acked = true
+			e.Settle(true)
+		}
 	case mqtt.PUBREC:
 		reason, answer, ended := window.Pubrec(a.PacketID, a.Code)
-		if answer {
-			c.out.ack(c.version, mqtt.PUBREL, a.PacketID, c.known(reason))
+		pubrel := func() { c.out.ack(c.version, mqtt.PUBREL, a.PacketID, c.known(reason)) }
+		switch {
+		case answer && reason == mqtt.Success && c.clustered():
+			// The PUBREL leaves once the record says that it may have: the PUBLISH is never
+			// sent again after it, by any replica.
+			c.record(&c.held.cursor, pubrel)
+		case answer:
+			pubrel()
 		}
 		c.acked = ended != nil || c.acked
 	case mqtt.PUBCOMP:
 		c.acked = window.Pubcomp(a.PacketID) != nil || c.acked
 	case mqtt.PUBREL: // [MQTT-4.3.3-11]
 		reason := mqtt.Success
-		if !c.session.Inbound.Release(a.PacketID) {
+		known := c.session.Inbound.Release(a.PacketID)
+		if !known {
 			reason = mqtt.PacketIdentifierNotFound
 		}
-		c.out.ack(c.version, mqtt.PUBCOMP, a.PacketID, c.known(reason))
+		pubcomp := func() { c.out.ack(c.version, mqtt.PUBCOMP, a.PacketID, c.known(reason)) }
+		if known && c.clustered() {
+			// The identifier is the client's again after the PUBCOMP: no replica may then
+			// still take it for a repetition.
+			c.record(&c.held.received, pubcomp)
+		} else {
+			pubcomp()
+		}
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"maestrohub.io/uns/broker/access"
+	"maestrohub.io/uns/broker/cluster"
 	"maestrohub.io/uns/broker/config"
 	"maestrohub.io/uns/broker/ingest"
 	"maestrohub.io/uns/broker/listener"
@@ -32,6 +33,8 @@ type Access interface {
 	SignIn(ctx context.Context, userName string, password []byte, remote netip.Addr) (*access.Grants, error)
 	Recheck(ctx context.Context, g *access.Grants) (*access.Grants, error)
 	OnChange(ctx context.Context) <-chan string
+	// Present are the grants of an API client, for a will sent in its name.
+	Present(ctx context.Context, id string) (*access.Grants, error)
 }
 
 // Options are what a Server is made of. All of them are needed.
@@ -77,6 +80,13 @@ type Server struct {
 
 	// generation moves with every change of any workspace's index.
 	generation atomic.Uint64
+
+	// shared is this server's part in a cluster; nil on a single node.
+	shared *shared
+	// fenced: no CONNECT is accepted until Serve. deadline is the serving
+	// incarnation's; nil on a single node.
+	fenced   atomic.Bool
+	deadline atomic.Pointer[cluster.Deadline]
 }
 
 // New returns a server that serves no connection before SetIngest. It runs until
@@ -121,14 +131,7 @@ func (s *Server) Handle(nc *listener.Conn) {
 // had sent is settled, or ctx is done. New connections are refused.
 func (s *Server) Stop(ctx context.Context) error {
 	s.stopping.Store(true)
-	s.mu.Lock()
-	var open []*connection
-	for _, set := range s.credential {
-		for c := range set {
-			open = append(open, c)
-		}
-	}
-	s.mu.Unlock()
+	open := s.connections()
 	for _, c := range open {
 		c.close("stopping", mqtt.ServerShuttingDown, "server shutting down")
 	}
@@ -149,6 +152,19 @@ func (s *Server) Stop(ctx context.Context) error {
 	s.cancel()
 	s.tasks.Wait()
 	return err
+}
+
+// connections returns the connections that are served now.
+func (s *Server) connections() []*connection {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var open []*connection
+	for _, set := range s.credential {
+		for c := range set {
+			open = append(open, c)
+		}
+	}
+	return open
 }
 
 // Stats are the figures of the moment, of this replica.
@@ -203,16 +219,8 @@ type Connected struct {
 
 // Connections lists the connected clients of a workspace.
 func (s *Server) Connections(workspace string) []Connected {
-	s.mu.Lock()
-	var open []*connection
-	for _, set := range s.credential {
-		for c := range set {
-			open = append(open, c)
-		}
-	}
-	s.mu.Unlock()
 	var list []Connected
-	for _, c := range open {
+	for _, c := range s.connections() {
 		c.lock.Lock()
 		if c.attached && !c.ended && c.session.Workspace == workspace {
 			se := c.session

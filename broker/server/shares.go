@@ -3,11 +3,60 @@ package server
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 
+	"maestrohub.io/uns/broker/mesh"
 	"maestrohub.io/uns/broker/session"
 	"maestrohub.io/uns/broker/state"
 	"maestrohub.io/uns/broker/value"
 )
+
+// shareMatch is a shared subscription that matches a topic, with its members.
+type shareMatch struct {
+	key     string
+	members []member
+	turn    *atomic.Uint64
+}
+
+// member is one session of a shared subscription, wherever it is.
+type member struct {
+	client string
+	// local is its subscription here; nil if it is not here.
+	local *binding
+	// replica is where it is connected, if that is another one.
+	replica    string
+	qos        byte
+	persistent bool
+}
+
+// add notes a member; one index may know of it what another does not.
+func (s *shareMatch) add(m member) {
+	for i := range s.members {
+		old := &s.members[i]
+		if old.client != m.client {
+			continue
+		}
+		if m.local != nil {
+			old.local, old.qos = m.local, m.qos
+		}
+		if m.replica != "" && old.local == nil {
+			old.replica = m.replica
+		}
+		old.persistent = old.persistent || m.persistent
+		return
+	}
+	s.members = append(s.members, m)
+}
+
+// connected reports whether the member could be given a message now.
+func (m *member) connected() bool {
+	return m.local != nil && m.local.client.online.Load() || m.local == nil && m.replica != ""
+}
+
+// fromLog reports whether the member takes v from the session log.
+func (m *member) fromLog(v *value.Value) bool {
+	return m.persistent && logged(v, min(v.QoS, m.qos))
+}
 
 // choose picks one member for each shared subscription that v matches, unless
 // that was done: connected before offline, in turn. It reports whether a chosen
@@ -16,8 +65,8 @@ func (m *matches) choose(v *value.Value) (logged bool) {
 	if v.Shares == nil && len(m.shares) > 0 {
 		v.Shares = make([]value.Share, 0, len(m.shares))
 		for i := range m.shares {
-			if b, ok := m.shares[i].pick(v, nil); ok {
-				v.Shares = append(v.Shares, value.Share{Key: m.shares[i].key, Session: b.session.ClientID})
+			if b, ok := m.shares[i].pick(v, ""); ok {
+				v.Shares = append(v.Shares, value.Share{Key: m.shares[i].key, Session: b.client})
 			}
 		}
 	}
@@ -29,50 +78,48 @@ func (m *matches) choose(v *value.Value) (logged bool) {
 	return logged
 }
 
-// fromLog reports whether the member takes v from the session log.
-func (b binding) fromLog(v *value.Value) bool {
-	return b.session.Persistent && logged(v, min(v.QoS, b.sub.QoS))
-}
-
-// pick returns the member whose turn it is, leaving out one session.
-func (m *shareMatch) pick(v *value.Value, leaveOut *session.Session) (binding, bool) {
-	n := uint64(len(m.members))
-	turn := m.turn.Add(1)
+// pick returns the member whose turn it is, leaving out one client.
+func (s *shareMatch) pick(v *value.Value, leaveOut string) (*member, bool) {
+	n := uint64(len(s.members))
+	if n == 0 {
+		return nil, false
+	}
+	turn := s.turn.Add(1)
 	offline := -1
 	for i := range n {
 		at := int((turn + i) % n)
-		b := m.members[at]
+		b := &s.members[at]
 		switch {
-		case b.session == leaveOut:
-		case b.client.online.Load():
+		case b.client == leaveOut:
+		case b.connected():
 			return b, true
 		case offline < 0 && b.fromLog(v):
 			offline = at
 		}
 	}
 	if offline < 0 {
-		return binding{}, false
+		return nil, false
 	}
-	return m.members[offline], true
+	return &s.members[offline], true
 }
 
 // member finds the chosen member of a share.
-func (m *matches) member(share value.Share) (binding, bool) {
+func (m *matches) member(share value.Share) (*member, bool) {
 	for i := range m.shares {
 		if m.shares[i].key != share.Key {
 			continue
 		}
-		for _, b := range m.shares[i].members {
-			if b.session.ClientID == share.Session {
+		for j := range m.shares[i].members {
+			if b := &m.shares[i].members[j]; b.client == share.Session {
 				return b, true
 			}
 		}
 	}
-	return binding{}, false
+	return nil, false
 }
 
-// chosen returns the sessions a log record goes to, each with its own matching
-// subscriptions first and then the shared ones it was chosen for.
+// chosen returns the sessions here that a log record goes to, each with its own
+// matching subscriptions first and then the shared ones it was chosen for.
 func (m *matches) chosen(v *value.Value) []target {
 	var list []target
 	if !v.Redirected {
@@ -80,42 +127,66 @@ func (m *matches) chosen(v *value.Value) []target {
 	}
 	for _, share := range v.Shares {
 		b, ok := m.member(share)
-		if !ok {
+		if !ok || b.local == nil {
 			continue
 		}
 		at := -1
 		for i := range list {
-			if list[i].session == b.session {
+			if list[i].session == b.local.session {
 				at = i
 			}
 		}
 		if at < 0 {
-			list = append(list, target{client: b.client, session: b.session})
+			list = append(list, target{client: b.local.client, session: b.local.session})
 			at = len(list) - 1
 		}
 		// A full slice expression: the subscriptions of m.targets are not appended to.
 		subs := list[at].subs
-		list[at].subs = append(subs[:len(subs):len(subs)], b.sub)
+		list[at].subs = append(subs[:len(subs):len(subs)], b.local.sub)
 	}
 	return list
 }
 
 // deliverShares gives v to the chosen members that are fed live. One that has
-// gone since it was chosen is replaced.
-func (w *workspace) deliverShares(m *matches, e *encoding, started *touched) {
+// gone since it was chosen is replaced. sent collects what the outcome of v waits
+// for; nil if nothing waits.
+func (w *workspace) deliverShares(m *matches, e *encoding, started *touched, sent *arrivals) {
 	for _, share := range e.value.Shares {
 		b, ok := m.member(share)
 		if ok && b.fromLog(e.value) {
 			continue
 		}
-		if !ok || !b.deliverShare(e, share.Key, started) {
-			w.again(e, share.Key, b.session, started)
+		if !ok || !w.deliverShare(b, e, share.Key, started, sent) {
+			w.again(e, share.Key, share.Session, started)
 		}
 	}
 }
 
-// deliverShare gives v to one member; false if it is not there to take it.
-func (b binding) deliverShare(e *encoding, key string, started *touched) bool {
+// deliverShare gives v to one member, here or at another replica; false if it is
+// not there to take it.
+func (w *workspace) deliverShare(m *member, e *encoding, key string, started *touched, sent *arrivals) bool {
+	if m.local != nil {
+		return m.local.deliver(e, key, nil, started)
+	}
+	sh := w.server.shared
+	if sh == nil || m.replica == "" {
+		return false
+	}
+	v, client := e.value, m.client
+	err := sh.Mesh.SendShare(m.replica, mesh.Share{Value: v, Key: key, Session: client}, sent.add(), func(o mesh.ShareOutcome) {
+		if o == mesh.ShareReturned || o == mesh.ShareInDoubt && v.QoS < 2 {
+			w.server.background(func(context.Context) { w.redirect([]lostShare{{value: v, key: key}}, client) })
+		}
+	})
+	if err != nil {
+		sent.drop()
+		return false
+	}
+	return true
+}
+
+// deliver gives v to a member here; settled, if not nil, is told what became of it.
+func (b *binding) deliver(e *encoding, key string, settled func(taken bool), started *touched) bool {
 	b.client.lock.Lock()
 	defer b.client.lock.Unlock()
 	c := b.client.conn
@@ -124,9 +195,12 @@ func (b binding) deliverShare(e *encoding, key string, started *touched) bool {
 	}
 	effect, ok := session.Effective([]*session.Subscription{b.sub}, e.value, session.Live, b.client.id)
 	if !ok || !effect.Covered && !c.grants.MayRead(e.value.Name) {
+		if settled != nil {
+			settled(true)
+		}
 		return true // chosen, and not allowed to read it: like any refusal, not passed on
 	}
-	c.offer(session.Item{Value: e.value, Effect: effect, Share: key}, e)
+	c.offer(session.Item{Value: e.value, Effect: effect, Share: key, Settled: settled}, e)
 	started.add(c)
 	return true
 }
@@ -136,12 +210,14 @@ func (b binding) deliverShare(e *encoding, key string, started *touched) bool {
 type lostShare struct {
 	value *value.Value
 	key   string
+	// settled answers the replica that chose the member; nil if that was this one.
+	settled func(taken bool)
 }
 
 func sharedItems(items []session.Item) (lost []lostShare) {
 	for _, it := range items {
 		if it.Share != "" {
-			lost = append(lost, lostShare{it.Value, it.Share})
+			lost = append(lost, lostShare{it.Value, it.Share, it.Settled})
 		}
 	}
 	return lost
@@ -152,16 +228,20 @@ func sharedItems(items []session.Item) (lost []lostShare) {
 func sharedEntries(entries []*session.Entry) (lost []lostShare) {
 	for _, e := range entries {
 		if e.Share != "" && e.QoS == 1 && e.Value != nil {
-			lost = append(lost, lostShare{e.Value, e.Share})
+			lost = append(lost, lostShare{e.Value, e.Share, e.Settled})
 		}
 	}
 	return lost
 }
 
 // redirect gives messages of shared subscriptions to other members.
-func (w *workspace) redirect(lost []lostShare, from *session.Session) {
+func (w *workspace) redirect(lost []lostShare, from string) {
 	var started touched
 	for _, l := range lost {
+		if l.settled != nil {
+			l.settled(false) // it is for the publishing replica to choose again
+			continue
+		}
 		w.again(&encoding{value: l.value}, l.key, from, &started)
 	}
 	started.start()
@@ -169,7 +249,7 @@ func (w *workspace) redirect(lost []lostShare, from *session.Session) {
 
 // again chooses another member for a message, and gives it to it: live, or by a
 // log record for it alone. With no member left the message is nobody's.
-func (w *workspace) again(e *encoding, key string, from *session.Session, started *touched) {
+func (w *workspace) again(e *encoding, key, from string, started *touched) {
 	m := w.match(e.value.Name)
 	for i := range m.shares {
 		if m.shares[i].key != key {
@@ -181,10 +261,10 @@ func (w *workspace) again(e *encoding, key string, from *session.Session, starte
 				break
 			}
 			if b.fromLog(e.value) {
-				w.appendFor(e.value, value.Share{Key: key, Session: b.session.ClientID})
+				w.appendFor(e.value, value.Share{Key: key, Session: b.client})
 				return
 			}
-			if b.deliverShare(e, key, started) {
+			if w.deliverShare(b, e, key, started, nil) {
 				return
 			}
 		}
@@ -266,11 +346,11 @@ func (w *workspace) inheritFrom(se *session.Session, from uint64, keys []string)
 				}
 				for _, share := range v.Shares {
 					if share.Session == se.ClientID && contains(keys, share.Key) {
-						lost = append(lost, lostShare{v, share.Key})
+						lost = append(lost, lostShare{value: v, key: share.Key})
 					}
 				}
 			}
-			w.redirect(lost, se)
+			w.redirect(lost, se.ClientID)
 		}
 		if err != nil && !errors.Is(err, context.Canceled) {
 			w.server.log.Error("embedded broker: the messages of a shared subscription's member that ended could not be read", "workspace", w.slug, "client_id", se.ClientID, "error", err)

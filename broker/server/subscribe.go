@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"maestrohub.io/uns/broker/mqtt"
@@ -34,6 +35,13 @@ func (c *connection) onSubscribe(h mqtt.Header, body []byte) error {
 		codes[i] = code
 		if sub != nil && sub.Share == "" && (f.RetainHandling == 0 || f.RetainHandling == 1 && isNew) { // [MQTT-3.3.1-9..11]
 			retained = append(retained, sub)
+		}
+	}
+	if c.server.shared != nil {
+		landing := c.landing
+		c.landing = nil
+		if err := c.awaitSubscribed(c.server.ctx, landing); err != nil {
+			return fmt.Errorf("save the session's subscriptions: %w", err)
 		}
 	}
 	if c.version < mqtt.V5 {
@@ -106,6 +114,9 @@ func (c *connection) subscribe(f mqtt.Subscription, id uint32) (sub *session.Sub
 	replaced := c.session.Subscribe(sub) // [MQTT-3.8.4-3]
 	c.verdicts = topicVerdicts{}
 	w.add(c.client, c.session, sub)
+	if s.shared != nil {
+		c.landing = append(c.landing, s.shared.own.add(c, sub)...)
+	}
 	return sub, replaced == nil, mqtt.ReasonCode(f.QoS), nil // [MQTT-3.8.4-7]
 }
 
@@ -157,6 +168,9 @@ func (c *connection) onUnsubscribe(h mqtt.Header, body []byte) error {
 		var lost []session.Item
 		if sub != nil {
 			w.remove(c.session, sub) // [MQTT-3.10.4-2]
+			if c.server.shared != nil {
+				c.server.shared.own.remove(c, sub)
+			}
 			if sub.Share != "" {
 				lost = c.session.Queue.Remove(sub.Key())
 			}
@@ -168,10 +182,15 @@ func (c *connection) onUnsubscribe(h mqtt.Header, body []byte) error {
 			continue
 		}
 		if sub.Share != "" {
-			w.redirect(sharedItems(lost), c.session)
+			w.redirect(sharedItems(lost), c.session.ClientID)
 			if c.session.Persistent {
 				w.inheritFrom(c.session, from, []string{sub.Key()})
 			}
+		}
+	}
+	if c.clustered() {
+		if _, err := c.saveSession(c.server.ctx); err != nil {
+			return fmt.Errorf("save the session's subscriptions: %w", err)
 		}
 	}
 	unsuback := mqtt.Unsuback{PacketID: p.PacketID, Codes: codes} // [MQTT-3.10.4-4]

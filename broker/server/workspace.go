@@ -1,6 +1,7 @@
 package server
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -16,6 +17,9 @@ type workspace struct {
 	server *Server
 	slug   string
 	index  topic.Index[indexKey, binding]
+	// wanted is what the persistent sessions of the whole cluster want, connected
+	// or not; empty on a single node, whose index has them.
+	wanted topic.Index[wantedKey, wantedSub]
 
 	// The matches of recent topics, each valid for one generation of the index.
 	cacheMu sync.RWMutex
@@ -72,11 +76,13 @@ func (w *workspace) remove(se *session.Session, sub *session.Subscription) {
 
 // matches are the subscriptions one topic name matches.
 type matches struct {
-	generation uint64
+	generation [3]uint64 // of the indexes it was made of
 	targets    []target
-	shares     []shareMatch
-	// logged says that a persistent session's subscription at QoS 1 or 2 is among
-	// the targets: the session log has to hold a value of QoS 1 or 2.
+	// peers are the replicas that have live subscribers.
+	peers  []string
+	shares []shareMatch
+	// logged says that a persistent session's subscription at QoS 1 or 2 matches: the
+	// session log has to hold a value of QoS 1 or 2.
 	logged bool
 }
 
@@ -87,16 +93,9 @@ type target struct {
 	subs    []*session.Subscription
 }
 
-// shareMatch is a shared subscription that matches, with its members.
-type shareMatch struct {
-	key     string
-	members []binding
-	turn    *atomic.Uint64
-}
-
 // match returns the subscriptions that match name, as of now.
 func (w *workspace) match(name string) *matches {
-	generation := w.index.Generation()
+	generation := w.generation()
 	w.cacheMu.RLock()
 	m := w.cache[name]
 	w.cacheMu.RUnlock()
@@ -107,17 +106,9 @@ func (w *workspace) match(name string) *matches {
 	// old at once, never falsely new.
 	m = &matches{generation: generation}
 	places := make(map[*session.Session]int)
-	shares := make(map[string]int)
 	w.index.Match(name, func(_ indexKey, b binding) {
 		if b.sub.Share != "" {
-			key := b.sub.Key()
-			i, ok := shares[key]
-			if !ok {
-				i = len(m.shares)
-				shares[key] = i
-				m.shares = append(m.shares, shareMatch{key: key, turn: w.turn(key)})
-			}
-			m.shares[i].members = append(m.shares[i].members, b)
+			m.share(w, b.sub.Key()).add(member{client: b.session.ClientID, local: &b, qos: b.sub.QoS, persistent: b.session.Persistent})
 			return
 		}
 		i, ok := places[b.session]
@@ -129,6 +120,27 @@ func (w *workspace) match(name string) *matches {
 		m.targets[i].subs = append(m.targets[i].subs, b.sub)
 		m.logged = m.logged || b.session.Persistent && b.sub.QoS > 0
 	})
+	if sh := w.server.shared; sh != nil {
+		w.wanted.Match(name, func(k wantedKey, sub wantedSub) {
+			if k.share == "" {
+				m.logged = m.logged || sub.qos > 0
+				return
+			}
+			m.share(w, sub.key).add(member{client: sub.client, qos: sub.qos, persistent: true})
+		})
+		sh.remote.Match(name, func(_ string, r *remoteRoute) {
+			replica := r.route.Incarnation.Replica
+			if r.share == "" {
+				if !slices.Contains(m.peers, replica) {
+					m.peers = append(m.peers, replica)
+				}
+				return
+			}
+			for _, client := range r.route.Members {
+				m.share(w, r.share+"/"+r.bare).add(member{client: client, replica: replica, qos: r.route.QoS})
+			}
+		})
+	}
 	w.cacheMu.Lock()
 	if len(w.cache) >= maxCachedTopics {
 		clear(w.cache)
@@ -136,6 +148,26 @@ func (w *workspace) match(name string) *matches {
 	w.cache[name] = m
 	w.cacheMu.Unlock()
 	return m
+}
+
+// share returns the shared subscription of that key, making it.
+func (m *matches) share(w *workspace, key string) *shareMatch {
+	for i := range m.shares {
+		if m.shares[i].key == key {
+			return &m.shares[i]
+		}
+	}
+	m.shares = append(m.shares, shareMatch{key: key, turn: w.turn(key)})
+	return &m.shares[len(m.shares)-1]
+}
+
+// generation is that of all the indexes a match is made of.
+func (w *workspace) generation() [3]uint64 {
+	g := [3]uint64{w.index.Generation(), w.wanted.Generation(), 0}
+	if sh := w.server.shared; sh != nil {
+		g[2] = sh.remote.Generation()
+	}
+	return g
 }
 
 func (w *workspace) turn(key string) *atomic.Uint64 {

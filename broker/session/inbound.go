@@ -1,5 +1,10 @@
 package session
 
+import (
+	"maps"
+	"slices"
+)
+
 // Inbound is the set of packet identifiers of a client's QoS 2 messages that
 // were taken (PUBREC sent) and not yet released [MQTT-4.3.3-10].
 type Inbound struct {
@@ -32,6 +37,9 @@ func (in *Inbound) Release(id uint16) bool {
 	}
 	return true
 }
+
+// IDs returns the identifiers of the open flows, ordered.
+func (in *Inbound) IDs() []uint16 { return slices.Sorted(maps.Keys(in.ids)) }
 
 // Len returns the number of open flows.
 func (in *Inbound) Len() int { return len(in.ids) }

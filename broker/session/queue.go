@@ -11,7 +11,10 @@ type Item struct {
 	Position uint64
 	// Share is the key of the shared subscription the delivery is for; "" if none.
 	Share string
-	order uint64
+	// Settled, if not nil, is told whether the client has taken a shared message that
+	// another replica chose it for.
+	Settled func(taken bool)
+	order   uint64
 }
 
 // Queue holds what is fed live to one session and cannot be sent yet. QoS 0

@@ -37,6 +37,16 @@ type Entry struct {
 	IDs    []uint32
 	// Share is the key of the shared subscription the delivery is for; "" if none.
 	Share string
+	// Settled is the Item's.
+	Settled func(taken bool)
+}
+
+// Settle tells the replica that chose this member for a shared message whether
+// the client has it.
+func (e *Entry) Settle(taken bool) {
+	if e.Settled != nil {
+		e.Settled(taken)
+	}
 }
 
 // Window holds the deliveries a client has not finished acknowledging, in the
@@ -79,6 +89,17 @@ func (w *Window) Send(e *Entry) {
 	e.PacketID = w.nextID
 	w.byID[e.PacketID] = &slot{e, len(w.entries)}
 	w.entries = append(w.entries, e)
+}
+
+// Restore takes an entry back under the identifier it has, in the order of the
+// calls: an unfinished delivery of a session that another replica served before.
+func (w *Window) Restore(e *Entry) {
+	if w.byID == nil {
+		w.byID = make(map[uint16]*slot)
+	}
+	w.byID[e.PacketID] = &slot{e, len(w.entries)}
+	w.entries = append(w.entries, e)
+	w.nextID = max(w.nextID, e.PacketID)
 }
 
 func (w *Window) remove(id uint16) *Entry {
@@ -131,6 +152,7 @@ func (w *Window) Pubrec(id uint16, code mqtt.ReasonCode) (reason mqtt.ReasonCode
 	}
 	// From here on the message is the client's: it is not needed again.
 	s.entry.Released, s.entry.Value = true, nil
+	s.entry.Settle(true)
 	return mqtt.Success, true, nil // [MQTT-4.3.3-4]
 }
 

@@ -1,0 +1,124 @@
+package server
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"maestrohub.io/uns/broker/cluster"
+	"maestrohub.io/uns/broker/mesh"
+	"maestrohub.io/uns/broker/mqtt"
+	"maestrohub.io/uns/broker/state"
+	"maestrohub.io/uns/broker/topic"
+)
+
+// Member is this replica's membership; *cluster.Member is one.
+type Member interface {
+	Floor() cluster.Format
+	Ending(i cluster.Incarnation) cluster.Ending
+	Members() []cluster.Entry
+	Current(now time.Time) bool
+	Refused()
+}
+
+// Cluster is what a server shares with the other replicas. All of it is needed.
+type Cluster struct {
+	Replica string
+	Member  Member
+	Mesh    *mesh.Mesh
+	Fresh   *cluster.Freshness
+	// Returning tells the sweep that a CONNECT of the client has arrived.
+	Returning func(client string)
+}
+
+// shared is a server's part in a cluster; a single node has none.
+//
+// Its sessions live in the shared state: a persistent session is in memory only
+// while it is connected here, and what every persistent session of the cluster
+// wants is an index derived from mqtt-session-state.
+type shared struct {
+	Cluster
+	server *Server
+
+	owners, sessions, cursors, received, wills, routes state.Bucket
+
+	// remote holds the filters of other replicas' live subscribers, by route key.
+	remote topic.Index[string, *remoteRoute]
+	own    ownRoutes
+
+	mu sync.Mutex
+	// known are the persistent sessions of the cluster, by client identifier.
+	known map[string]*knownSession
+	// foreign are the routes in remote, by route key.
+	foreign map[string]*cluster.Route
+	// applied is how far this replica's index is; reports how far the others are, by
+	// replica. changed is closed and replaced when a report comes.
+	applied mesh.Applied
+	reports map[string]report
+	changed chan struct{}
+}
+
+// report is what another replica has said of its index.
+type report struct {
+	incarnation uint64
+	applied     mesh.Applied
+}
+
+// knownSession is a persistent session as the index knows it.
+type knownSession struct {
+	session  *cluster.Session
+	revision uint64
+}
+
+// SetCluster makes the server one of a cluster, before it serves. It follows the
+// session states and routes until the server stops; Serve and Fence say when it
+// may serve.
+func (s *Server) SetCluster(ctx context.Context, c Cluster) error {
+	sh := &shared{Cluster: c, server: s, known: make(map[string]*knownSession), foreign: make(map[string]*cluster.Route),
+		reports: make(map[string]report), changed: make(chan struct{})}
+	sh.own.shared = sh
+	sh.own.count = make(map[string]*ownRoute)
+	for name, b := range map[string]*state.Bucket{state.Sessions: &sh.owners, state.SessionState: &sh.sessions, state.SessionCursor: &sh.cursors,
+		state.SessionQoS2: &sh.received, state.SessionWill: &sh.wills, state.Routes: &sh.routes} {
+		var err error
+		if *b, err = s.options.Store.Bucket(ctx, name); err != nil {
+			return err
+		}
+	}
+	s.shared = sh
+	s.fenced.Store(true)
+	if err := sh.follow(ctx); err != nil {
+		return err
+	}
+	return sh.followOwners()
+}
+
+// Serve opens the server for an incarnation: under its deadline, until Fence.
+func (s *Server) Serve(d *cluster.Deadline) {
+	s.deadline.Store(d)
+	s.fenced.Store(false)
+}
+
+// Fence ends the incarnation: every connection is closed (MQTT 5: 0x8B), nothing
+// that was theirs is written any more, and CONNECTs are refused until Serve.
+func (s *Server) Fence() {
+	s.fenced.Store(true)
+	for _, c := range s.connections() {
+		c.end(ending{why: "fenced", code: mqtt.ServerShuttingDown, reason: "the replica has lost the shared stores", notify: true, fenced: true})
+	}
+	if s.shared != nil {
+		s.shared.own.forget()
+	}
+}
+
+// mayAct reports whether this incarnation may still do what others see: it is
+// asked immediately before.
+func (c *connection) mayAct() bool { return c.deadline == nil || c.deadline.MayAct(time.Now()) }
+
+// incarnation is the one serving now; zero while none is.
+func (s *Server) incarnation() cluster.Incarnation {
+	if d := s.deadline.Load(); d != nil {
+		return d.Incarnation()
+	}
+	return cluster.Incarnation{}
+}

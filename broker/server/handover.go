@@ -1,0 +1,247 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"maestrohub.io/uns/broker/access"
+	"maestrohub.io/uns/broker/cluster"
+	"maestrohub.io/uns/broker/ingest"
+	"maestrohub.io/uns/broker/mqtt"
+	"maestrohub.io/uns/broker/state"
+)
+
+// how says how a connection ended as its owner record has it.
+func (e ending) how() cluster.Ending {
+	switch {
+	case e.properly:
+		return cluster.Left
+	case e.fenced:
+		return cluster.EndedFenced
+	case e.why == "stopping":
+		return cluster.EndedStopped
+	}
+	return cluster.Lost
+}
+
+// letGo takes the session of a cluster's connection out of memory; what it was
+// lives in its records. The lock is held; the returned function runs without.
+func (c *connection) letGo(ends bool) (after func()) {
+	c.client.session = nil
+	c.held.ends = ends
+	c.server.agenda.cancel(c.held.tick)
+	se := c.session
+	return func() {
+		for _, sub := range se.Subscriptions() {
+			c.ws.remove(se, sub)
+			c.server.shared.own.remove(c, sub)
+		}
+	}
+}
+
+// flush reports whether the records of an ended connection say the last word, and
+// sees to it that they will. settle asks it again whenever a write is back. The
+// lock is held.
+func (c *connection) flush() bool {
+	h := c.held
+	if h == nil || h.flushed || c.fenced {
+		return true
+	}
+	if h.record != nil && !h.ends && !h.lost {
+		if !h.last {
+			h.last = true
+			c.record(&h.cursor, nil)
+		}
+		if h.cursor.landed < h.cursor.wanted || h.received.landed < h.received.wanted {
+			return false
+		}
+	}
+	if !h.flushing {
+		h.flushing = true
+		c.server.background(c.lastWrites)
+	}
+	return false
+}
+
+// lastWrites writes how the connection ended. An answer that does not come in time
+// changes nothing: the sweep finds out by itself.
+func (c *connection) lastWrites(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, c.server.limits.ConnectBudget)
+	defer cancel()
+	h, sh, id := c.held, c.server.shared, c.client.id
+	if h.record != nil && h.ends && !h.lost && c.mayAct() {
+		if _, err := sh.sessions.Delete(ctx, id, h.recordRevision); err == nil {
+			_, _ = sh.cursors.Delete(ctx, id, h.cursor.revision)
+			_, _ = sh.received.Delete(ctx, id, h.received.revision)
+		}
+	}
+	if c.mayAct() {
+		ended := h.owner.End(c.how, time.Now())
+		revision, err := sh.owners.Update(ctx, id, ended.Encode(sh.Member.Floor()), h.ownerRevision)
+		switch {
+		case err == nil:
+			h.owner, h.ownerRevision = ended, revision
+		case !errors.Is(err, state.ErrConflict):
+			c.server.log.Warn("broker cluster: the end of a connection could not be written", "client_id", id, "error", err)
+		}
+	}
+	c.lastWill(ctx)
+	c.lock.Lock()
+	h.flushed = true
+	c.settle()
+	c.lock.Unlock()
+}
+
+// giveBack says in the owner record that a claim came to nothing, so that nobody
+// asks this replica to let go of what it does not hold. The session is as it was.
+func (c *connection) giveBack() {
+	h := c.held
+	if h == nil {
+		return
+	}
+	c.held = nil
+	c.server.background(func(ctx context.Context) {
+		ctx, cancel := context.WithTimeout(ctx, c.server.limits.ConnectBudget)
+		defer cancel()
+		sh := c.server.shared
+		if !c.mayAct() {
+			return
+		}
+		if h.will != nil && h.willRevision != 0 {
+			_, _ = sh.wills.Delete(ctx, cluster.WillKey(h.will.Connection), h.willRevision)
+		}
+		_, _ = sh.owners.Update(ctx, c.client.id, h.owner.End(cluster.Lost, time.Now()).Encode(sh.Member.Floor()), h.ownerRevision)
+	})
+}
+
+// lastWill decides what becomes of the will of a connection that ended here. One
+// that ended with its replica waits for the sweep.
+func (c *connection) lastWill(ctx context.Context) {
+	h, sh := c.held, c.server.shared
+	if h.will == nil || !c.mayAct() {
+		return
+	}
+	forget := func() { _, _ = sh.wills.Delete(ctx, cluster.WillKey(h.will.Connection), h.willRevision) }
+	switch {
+	case c.how == cluster.Left:
+		forget() // [MQTT-3.14.4-3]
+	case c.taken:
+		if cluster.WillAtClaim(cluster.ClosedByTakeover, h.will.Delay, h.ends || c.clean) {
+			_ = c.server.PublishWill(ctx, h.will)
+		}
+		forget()
+	case c.how == cluster.Lost:
+		wait := cluster.WillWait(cluster.Lost, h.will.Delay, c.session.Expiry, c.server.options.Config.WillStopGrace)
+		c.server.agenda.add(time.Now().Add(wait), func() { c.server.background(c.sendLostWill) })
+	}
+}
+
+// sendLostWill sends the will of a connection lost at this serving replica, when
+// its delay is over and nobody has come back.
+func (c *connection) sendLostWill(ctx context.Context) {
+	sender := c.server.willSender()
+	for {
+		outcome, err := sender.Send(ctx, c.held.will, c.held.willRevision, cluster.Lost, c.deadline.Incarnation(), c.deadline.MayAct)
+		if err == nil {
+			switch outcome {
+			case cluster.WillSent:
+				c.server.metrics.WillsPublished.Inc()
+			case cluster.WillDead:
+				c.server.metrics.WillsWithheld.Inc()
+			case cluster.WillRefused:
+				c.server.metrics.WillsRefused.Inc()
+			}
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(time.Second):
+		}
+	}
+}
+
+func (s *Server) willSender() *cluster.WillSender {
+	return &cluster.WillSender{Wills: s.shared.wills, Owners: s.shared.owners, Floor: s.shared.Member.Floor, Publish: s.PublishWill}
+}
+
+// PublishWill puts a will of the cluster through the chain and returns when its
+// value is stored; the elected replica's sweep uses it for the wills of others.
+func (s *Server) PublishWill(ctx context.Context, w *cluster.Will) error {
+	grants, err := s.options.Access.Present(ctx, w.Identity)
+	if errors.Is(err, access.ErrRefused) {
+		return fmt.Errorf("%w: API client %q may not publish any more", cluster.ErrWillRefused, w.Identity)
+	}
+	if err != nil {
+		return err
+	}
+	done := make(willDone, 1)
+	s.ingest.Publish(ingest.Publish{Name: w.Topic, QoS: w.QoS, Payload: w.Payload, Properties: w.Properties, Expiry: w.MessageExpiry, HasExpiry: w.HasExpiry,
+		ClientID: w.Client, Grants: grants, Timestamp: w.Timestamp, RowID: w.RowID(), Done: done})
+	select {
+	case o := <-done:
+		switch {
+		case o.Refusal == 0:
+			return nil
+		case o.Refusal.Passing() || o.Refusal == ingest.Shed:
+			return errors.New(o.Refusal.Reason() + ": " + o.Detail)
+		default:
+			s.log.Warn("embedded broker: a Last Will was refused", "client_id", w.Client, "topic", w.Topic, "reason", o.Refusal.Reason(), "detail", o.Detail)
+			return cluster.ErrWillRefused
+		}
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// willDone takes the one outcome of a will.
+type willDone chan ingest.Outcome
+
+// Complete implements ingest.Completion.
+func (d willDone) Complete(_ uint64, o ingest.Outcome) { d <- o }
+
+// Flush implements ingest.Completion.
+func (willDone) Flush() {}
+
+// followOwners closes connections whose client identifier another has claimed:
+// clean sessions have no record whose write would fail.
+func (sh *shared) followOwners() error {
+	w, err := sh.owners.Watch(sh.server.ctx, "")
+	if err != nil {
+		return err
+	}
+	sh.server.background(func(context.Context) {
+		for u := range w.Updates() {
+			if u.Key == "" || u.Deleted {
+				continue
+			}
+			sh.server.mu.Lock()
+			cl := sh.server.clients[u.Key]
+			sh.server.mu.Unlock()
+			if cl == nil {
+				continue
+			}
+			o, err := cluster.DecodeOwner(u.Value)
+			if err != nil {
+				continue
+			}
+			cl.lock.Lock()
+			c := cl.conn
+			taken := c != nil && c.held != nil && u.Revision > c.held.ownerRevision && o.Connection != c.held.owner.Connection
+			cl.lock.Unlock()
+			if taken {
+				// The claim asks this replica to let go, if it can; where the mesh is cut, this is
+				// how it is told. It is given the time to ask.
+				sh.server.agenda.add(time.Now().Add(releaseGrace), func() {
+					go c.end(ending{why: "taken_over", code: mqtt.SessionTakenOver, reason: "another connection took over", notify: true, taken: true})
+				})
+			}
+		}
+	})
+	return nil
+}
+
+// releaseGrace is how long a claim that was seen has to ask over the mesh.
+const releaseGrace = 500 * time.Millisecond

@@ -1,0 +1,242 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"maestrohub.io/uns/broker/cluster"
+	"maestrohub.io/uns/broker/mqtt"
+	"maestrohub.io/uns/broker/session"
+	"maestrohub.io/uns/broker/state"
+)
+
+// holding are the records by which one connection of a cluster holds its client
+// identifier and its session. Owner: the client's lock.
+//
+// Every write is conditional on the revision of the one before, so that whoever has
+// taken over makes it fail: a conflict means that this connection is no longer the
+// one, and it ends.
+type holding struct {
+	owner         cluster.Owner
+	ownerRevision uint64
+	// record is the session's state as it is stored; nil for a clean session.
+	record         *cluster.Session
+	recordRevision uint64
+	will           *cluster.Will // nil: none
+	willRevision   uint64
+	// cursor and received are written by recorders, when there is something new.
+	cursor, received recorder
+	lost             bool // another connection has taken over: nothing more is written
+	tick             *task
+	ends             bool // the session ends with the connection
+	last             bool // the last cursor was asked for
+	flushing         bool // the last writes of an ended connection are under way
+	flushed          bool
+}
+
+// recorder writes one record again and again: whole, one write at a time, and only
+// what is newest. What may leave only after a write is kept in waiting.
+//
+// Invariant: a waiting item of version n runs only after a write whose content was
+// taken at or after n has landed.
+type recorder struct {
+	bucket   state.Bucket
+	encode   func() []byte // called with the lock held
+	revision uint64
+	wanted   uint64 // version of the content
+	landed   uint64 // version of the last content that landed
+	writing  bool
+	waiting  []awaiting
+}
+
+type awaiting struct {
+	version uint64
+	run     func() // with the lock held
+}
+
+// record has the present content written and run called, with the lock held, once
+// it has landed. The lock is held.
+func (c *connection) record(r *recorder, run func()) {
+	r.wanted++
+	c.after(r, run)
+}
+
+// after calls run once everything recorded so far has landed: at once if it has.
+// The lock is held.
+func (c *connection) after(r *recorder, run func()) {
+	if run != nil {
+		if r.landed == r.wanted && len(r.waiting) == 0 {
+			run()
+			return
+		}
+		r.waiting = append(r.waiting, awaiting{r.wanted, run})
+	}
+	if !r.writing && r.landed < r.wanted {
+		r.writing = true
+		c.server.background(func(ctx context.Context) { c.write1(ctx, r) })
+	}
+}
+
+// writePause is the pause after a write whose outcome is not known.
+const writePause = 50 * time.Millisecond
+
+// write1 writes until the newest content has landed. Only one runs per recorder.
+func (c *connection) write1(ctx context.Context, r *recorder) {
+	for {
+		c.lock.Lock()
+		if r.landed == r.wanted || c.held.lost || ctx.Err() != nil || !c.mayAct() {
+			r.writing = false
+			c.settle()
+			c.lock.Unlock()
+			return
+		}
+		version, content, revision := r.wanted, r.encode(), r.revision
+		c.lock.Unlock()
+		written, err := r.bucket.Update(ctx, c.client.id, content, revision)
+		c.lock.Lock()
+		switch {
+		case err == nil:
+			r.revision, r.landed = written, version
+			n := 0
+			for n < len(r.waiting) && r.waiting[n].version <= version {
+				n++
+			}
+			due := r.waiting[:n]
+			r.waiting = append([]awaiting(nil), r.waiting[n:]...)
+			if c.mayAct() {
+				for _, w := range due {
+					w.run()
+				}
+			}
+			c.start()
+			c.lock.Unlock()
+		case errors.Is(err, state.ErrConflict):
+			c.held.lost, r.writing = true, false
+			c.settle()
+			c.lock.Unlock()
+			go c.close("taken_over", mqtt.SessionTakenOver, "another connection took over")
+			return
+		default:
+			c.lock.Unlock()
+			select {
+			case <-ctx.Done():
+			case <-time.After(writePause):
+			}
+		}
+	}
+}
+
+// clustered reports whether the session's records are in the shared state.
+func (c *connection) clustered() bool { return c.held != nil && c.held.record != nil }
+
+// encodeCursor is the content of the cursor record. The lock is held.
+func (c *connection) encodeCursor() []byte {
+	se := c.session
+	cursor := cluster.Cursor{Session: c.held.record.ID, Position: c.position(), Missed: se.Missed}
+	for _, e := range se.Window.Entries() {
+		if e.Source == session.FromLive {
+			continue
+		}
+		d := cluster.Delivery{Sequence: e.Position, Topic: e.Topic, PacketID: e.PacketID, QoS: e.QoS}
+		if e.Released {
+			d.Progress = cluster.Released
+		}
+		cursor.Deliveries = append(cursor.Deliveries, d)
+	}
+	return cursor.Encode(c.server.shared.Member.Floor())
+}
+
+// position is the place in the log before which the session has looked at all:
+// entries that are unfinished are listed beside it. The lock is held.
+func (c *connection) position() cluster.Position {
+	se := c.session
+	next := se.Position
+	if c.tail {
+		next = max(next, c.ws.dispatched())
+	}
+	if next == 0 {
+		return cluster.Position{}
+	}
+	return cluster.Position{Sequence: next - 1, Time: c.ws.timeOf(next - 1)}
+}
+
+// encodeReceived is the content of the record of open QoS 2 flows towards us. The
+// lock is held.
+func (c *connection) encodeReceived() []byte {
+	r := cluster.Received{Session: c.held.record.ID, PacketIDs: c.session.Inbound.IDs()}
+	return r.Encode(c.server.shared.Member.Floor())
+}
+
+// cursorEvery is how often a cursor that has only moved is written: what lies in
+// between is delivered again at QoS 1 after a failure.
+const cursorEvery = time.Second
+
+// keepCursor has the cursor written once a second while it moves. The lock is held.
+func (c *connection) keepCursor() {
+	last := c.position().Sequence
+	var again func()
+	again = func() {
+		c.lock.Lock()
+		defer c.lock.Unlock()
+		if c.ended {
+			return
+		}
+		if now := c.position().Sequence; now != last {
+			last = now
+			c.record(&c.held.cursor, nil)
+		}
+		c.held.tick = c.server.agenda.add(time.Now().Add(cursorEvery), again)
+	}
+	c.held.tick = c.server.agenda.add(time.Now().Add(cursorEvery), again)
+}
+
+// sessionRecord is the session's state record with its present subscriptions. The
+// lock is held.
+func (c *connection) sessionRecord() *cluster.Session {
+	r := *c.held.record
+	r.Expiry = c.session.Expiry
+	r.Subscriptions = nil
+	for _, sub := range c.session.Subscriptions() {
+		s := cluster.Subscription{Filter: sub.Filter, QoS: sub.QoS, NoLocal: sub.NoLocal, RetainAsPublished: sub.RetainAsPublished, ID: sub.ID}
+		if sub.Since > 0 {
+			s.Since = cluster.Position{Sequence: sub.Since - 1, Time: c.ws.timeOf(sub.Since - 1)}
+		}
+		r.Subscriptions = append(r.Subscriptions, s)
+	}
+	return &r
+}
+
+// saveSession writes the session's state and returns its revision. It is called
+// by the connection's own goroutine, one at a time.
+func (c *connection) saveSession(ctx context.Context) (uint64, error) {
+	c.lock.Lock()
+	next, revision := c.sessionRecord(), c.held.recordRevision
+	c.lock.Unlock()
+	written, err := retryUnknown(ctx, func() (uint64, error) {
+		return c.server.shared.sessions.Update(ctx, c.client.id, next.Encode(c.server.shared.Member.Floor()), revision)
+	})
+	if err != nil {
+		return 0, err
+	}
+	c.lock.Lock()
+	c.held.record, c.held.recordRevision = next, written
+	c.lock.Unlock()
+	return written, nil
+}
+
+// retryUnknown repeats a conditional write whose outcome is not known until it is:
+// the store takes the repetition for the same write, or reports a conflict.
+func retryUnknown(ctx context.Context, write func() (uint64, error)) (uint64, error) {
+	for {
+		revision, err := write()
+		if err == nil || !errors.Is(err, state.ErrUnknown) && !errors.Is(err, state.ErrUnavailable) || ctx.Err() != nil {
+			return revision, err
+		}
+		select {
+		case <-ctx.Done():
+			return 0, err
+		case <-time.After(writePause):
+		}
+	}
+}
