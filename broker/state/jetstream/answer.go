@@ -16,7 +16,7 @@ import (
 // jetstream_errors_generated.go.
 const (
 	codeAccountResources    = 10002
-	codeNoPeers             = 10005 // as many servers as copies are not up
+	codeNoPeers             = 10005 // not as many servers as copies: the description says why
 	codeMessageNotFound     = 10037
 	codeInsufficientStorage = 10047 // of the cluster
 	codeMaximumStreams      = 10027
@@ -116,6 +116,8 @@ func (e *apiError) quota() bool {
 	switch e.Code {
 	case codeAccountResources, codeInsufficientStorage, codeMaximumStreams:
 		return true
+	case codeNoPeers:
+		return strings.Contains(e.Description, "insufficient storage")
 	case codeStoreFailed:
 		return strings.Contains(e.Description, "maximum")
 	}

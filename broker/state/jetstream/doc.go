@@ -50,7 +50,8 @@
 // a subject of its own and makes each batch conditional on its last one, which
 // makes sending again exact without any id (writer.go). Sequences of records are
 // 1024 times the message's, plus the place in the batch: dense within a batch and
-// sparse between them, so the difference of two is no count.
+// sparse between them, so the difference of two is no count: state.Span says
+// about how many entries it is. Abandon gives a batch up for good.
 //
 // # How it is used
 //

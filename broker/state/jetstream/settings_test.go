@@ -171,3 +171,15 @@ func TestAStoreWithoutServersGivesUpWithTheContext(t *testing.T) {
 		t.Error("connected to nothing")
 	}
 }
+
+func TestALogThatCannotBeReservedIsAQuota(t *testing.T) {
+	site := sharedSite(t)
+	account := site.account(t)
+	large := site.open(t, account, func(o *jetstream.Options) { o.LogMaxBytes = 1 << 40 })
+	if _, err := large.Log(t.Context(), "ws"); !errors.Is(err, state.ErrQuota) {
+		t.Errorf("log of 1 TiB: %v, want ErrQuota", err)
+	}
+	if _, err := site.open(t, account, nil).Log(t.Context(), "ws"); err != nil {
+		t.Errorf("log without a bound after it: %v", err)
+	}
+}

@@ -97,10 +97,10 @@ func (s *Store) ensure(ctx context.Context, cfg jetstream.StreamConfig) (streamI
 			return info, nil
 		case isCode(err, codeStreamExists):
 			// Another replica made it meanwhile, as its release or settings have it.
-		case isCode(err, codeNoPeers):
-			// A server is down, and a stream is only made with all its copies.
 		case errors.As(err, &refusal) && refusal.quota():
 			return info, fmt.Errorf("make stream %s: %w: %w", cfg.Name, state.ErrQuota, err)
+		case isCode(err, codeNoPeers) && strings.Contains(err.Error(), "peer offline"):
+			// A server is down, and a stream is only made with all its copies.
 		default:
 			return info, fmt.Errorf("make stream %s: %w", cfg.Name, err)
 		}
