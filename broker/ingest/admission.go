@@ -54,6 +54,9 @@ func (i *Ingest) address(name string, g *access.Grants) (topic.Inbox, *model.Wor
 // payload, schema, range, quality, thresholds. The entry's value is complete but
 // for its Position.
 func (i *Ingest) admit(p *Publish) (*lane, *entry, Outcome) {
+	if !i.serves() {
+		return nil, nil, Outcome{Refusal: Shed, Detail: fenced}
+	}
 	in, ws, refused := i.address(p.Name, p.Grants)
 	if refused.Refusal != 0 {
 		return nil, nil, refused
@@ -114,7 +117,7 @@ func (i *Ingest) admit(p *Publish) (*lane, *entry, Outcome) {
 	}
 	l := i.lane(v.Workspace)
 	if l == nil {
-		return nil, nil, Outcome{Refusal: Shed, Detail: "this replica is stopping"}
+		return nil, nil, Outcome{Refusal: Shed, Detail: i.closedBy()}
 	}
 	return l, e, Outcome{}
 }

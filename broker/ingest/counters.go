@@ -29,19 +29,18 @@ func newCounters(m *metrics.Metrics) counters {
 
 // readings says what is on its way, when somebody asks.
 func (i *Ingest) readings() {
-	sum := func(of func(*lane) int) func() float64 {
-		return func() float64 {
-			n := 0
-			i.lanes.Range(func(_, v any) bool {
-				l := v.(*lane)
-				l.mu.Lock()
-				n += of(l)
-				l.mu.Unlock()
-				return true
-			})
-			return float64(n)
-		}
-	}
-	i.metrics.ValuesPending.From(sum(func(l *lane) int { return l.count }))
-	i.metrics.ValuesPendingBytes.From(sum(func(l *lane) int { return l.used }))
+	i.metrics.ValuesPending.From(func() float64 { return float64(i.Outstanding()) })
+	i.metrics.ValuesPendingBytes.From(func() float64 { return float64(i.sum(func(l *lane) int { return l.used })) })
+}
+
+// sum adds up what all lanes say, each under its lock.
+func (i *Ingest) sum(of func(*lane) int) (n int) {
+	i.lanes.Range(func(_, v any) bool {
+		l := v.(*lane)
+		l.mu.Lock()
+		n += of(l)
+		l.mu.Unlock()
+		return true
+	})
+	return n
 }

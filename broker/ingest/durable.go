@@ -10,7 +10,7 @@ import (
 
 // appended is the result of a log append.
 type appended struct {
-	// aborted: Stop ended it, and what became of it is not known.
+	// aborted: Stop or a fence ended it, and what became of it is not known.
 	aborted bool
 	// refused are those of the batch that the log can never hold.
 	refused []*entry
@@ -25,7 +25,7 @@ const (
 
 // nextWork puts what waits for the stores in flight, if nothing of its kind is.
 func (s *step4) nextWork() (w work) {
-	if s.lane.i.ctx.Err() != nil {
+	if s.lane.ctx.Err() != nil {
 		return work{}
 	}
 	if len(s.logBatch) == 0 && len(s.logNext) > 0 {
@@ -71,6 +71,8 @@ func (s *step4) logLanded(a *appended) {
 			}
 		}
 		s.lane.i.metrics.SessionLogAppended.Add(float64(n))
+		s.lane.i.metrics.SessionLogAppendsReordered.Add(float64(s.landings.note(s.logBatch, s.oldest())))
+		s.proof.logged = s.proof.logged || n > 0
 	}
 	s.logBatch = reuse(s.logBatch)
 }
@@ -110,8 +112,12 @@ func (l *lane) appendLog(batch []*entry) *appended {
 func (l *lane) appendRecords(batch []*entry, records [][]byte, a *appended) {
 	for failures := 0; !a.aborted; failures++ {
 		err := l.openLog()
+		if !l.mayAct() {
+			l.abandonLog(a)
+			return
+		}
 		if err == nil {
-			_, err = l.log.Append(l.i.ctx, records)
+			_, err = l.log.Append(l.ctx, records)
 		}
 		switch {
 		case err == nil:
@@ -119,8 +125,8 @@ func (l *lane) appendRecords(batch []*entry, records [][]byte, a *appended) {
 				l.i.o.Logger.Info("embedded broker: session log takes values again", "workspace", l.workspace)
 			}
 			return
-		case l.i.ctx.Err() != nil:
-			a.aborted = true
+		case l.ctx.Err() != nil:
+			l.abandonLog(a)
 			return
 		case errors.Is(err, state.ErrQuota) && l.log != nil:
 			// One record is too large for the log; the halves tell which.
@@ -140,21 +146,34 @@ func (l *lane) appendRecords(batch []*entry, records [][]byte, a *appended) {
 	}
 }
 
-// openLog opens the workspace's session log once.
+// openLog opens the workspace's session log once, when the lane before has done
+// with it.
 func (l *lane) openLog() error {
 	if l.log != nil {
 		return nil
 	}
-	id := l.workspace
-	if ws, ok := l.i.o.Model().Workspace(l.workspace); ok {
-		id = ws.ID
+	if l.appendable != nil {
+		select {
+		case <-l.appendable:
+			l.appendable = nil
+		case <-l.ctx.Done():
+			return l.ctx.Err()
+		}
 	}
-	log, err := l.i.o.Logs.Log(l.i.ctx, id)
+	log, err := l.i.o.Logs.Log(l.ctx, l.logID())
 	if err != nil {
 		return err
 	}
 	l.log = log
 	return nil
+}
+
+// logID is the name of the workspace's session log.
+func (l *lane) logID() string {
+	if ws, ok := l.i.o.Model().Workspace(l.workspace); ok {
+		return ws.ID
+	}
+	return l.workspace
 }
 
 // putRetained puts a batch into the retained store, again and again until of each
@@ -166,8 +185,8 @@ func (l *lane) putRetained(batch []*entry) {
 	for n, e := range batch {
 		values[n] = e.v
 	}
-	for failures := 0; l.i.ctx.Err() == nil; failures++ {
-		err := l.i.o.Retained.Put(l.i.ctx, values)
+	for failures := 0; l.ctx.Err() == nil && l.mayAct(); failures++ {
+		err := l.i.o.Retained.Put(l.ctx, values)
 		if err == nil {
 			if failures > 0 {
 				l.i.o.Logger.Info("embedded broker: retained store takes values again", "workspace", l.workspace)
@@ -188,6 +207,6 @@ func (l *lane) pause(failures int) {
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-	case <-l.i.ctx.Done():
+	case <-l.ctx.Done():
 	}
 }

@@ -105,9 +105,13 @@ type entry struct {
 	log, retained step
 	matched       bool // Wanted has been asked
 	follows       bool // refused with an earlier one
+	unsure        bool // held until what Wanted says is certain
 	alive         bool // the live copy has left
 	out           bool // the outcome has been given
 	overdue       bool // AppendWait has passed and was dealt with
+
+	// arrival is the live copy's way to other replicas; nil if it needs none.
+	arrival *arrival
 
 	// own is the value, in one allocation with the entry until a write of it
 	// was given up on and a copy took its place.

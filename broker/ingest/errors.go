@@ -21,7 +21,11 @@ type rejection struct {
 // workspace, whatever the name it published to.
 func (i *Ingest) report(g *access.Grants, r rejection) {
 	if g != nil {
-		if l := i.lane(g.Workspace()); l != nil {
+		l := i.lane(g.Workspace())
+		if l == nil {
+			l = i.made(g.Workspace()) // its reject feed goes on
+		}
+		if l != nil {
 			l.report(g.ClientID(), r)
 			return
 		}

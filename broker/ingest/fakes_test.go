@@ -233,6 +233,28 @@ func (a *audience) notices(kind string) []*value.Value {
 	return d
 }
 
+// replicas is an audience that other replicas have a part in: live copies arrive
+// there when the test says so, and what is wanted is certain when it says so.
+type replicas struct {
+	*audience
+	// send is what DeliverLinked does beside Deliver; nil: nobody else wants it.
+	// Called without a lock.
+	send   func(batch []*value.Value, arrived func()) bool
+	unsure atomic.Bool
+	hasLog atomic.Bool
+}
+
+func (r *replicas) Deliver([]*value.Value) { panic("Deliver of a Linked") }
+
+func (r *replicas) DeliverLinked(batch []*value.Value, arrived func()) bool {
+	r.audience.Deliver(batch)
+	return r.send != nil && r.send(batch, arrived)
+}
+
+func (r *replicas) Fresh() bool { return !r.unsure.Load() }
+
+func (r *replicas) HasLog(workspace string) bool { return workspace == "acme" && r.hasLog.Load() }
+
 // device is one connection: its outcomes in the order they came.
 type device struct {
 	mu         sync.Mutex

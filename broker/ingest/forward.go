@@ -13,8 +13,8 @@ func (s *step4) match(from int) {
 		}
 		first := !e.matched
 		e.matched = true
-		if s.lane.i.o.Wanted.Wanted(e.v) {
-			e.log = waiting
+		if s.wants(e) {
+			e.log, e.unsure = waiting, false
 			late = late || !first
 			s.logNext = append(s.logNext, e)
 		}
@@ -34,7 +34,12 @@ func (s *step4) match(from int) {
 // forward sends the live copies that may leave, with the alerts they raise, and
 // the errors.
 func (s *step4) forward(notices []*value.Value) {
+	if s.lane.over.Load() {
+		s.unsent = reuse(s.unsent)
+		return
+	}
 	n, copies, dropped := 0, 0, 0
+	var a *arrival
 	for ; n < len(s.unsent); n++ {
 		e := s.unsent[n]
 		if e.refusal != 0 && !e.forwardedRefused() {
@@ -47,20 +52,42 @@ func (s *step4) forward(notices []*value.Value) {
 		e.alive = true
 		copies++
 		s.batch = append(s.batch, e.v)
-		if e.watched {
-			if a := s.alert(e); a != nil {
-				s.batch = append(s.batch, a)
+		if s.linked != nil && e.qos > 0 && e.refusal == 0 && !e.out {
+			if a == nil {
+				a = &arrival{lane: s.lane}
 			}
+			e.arrival = a
+		}
+		if !e.watched {
+			continue
+		}
+		switch alert := s.alert(e); {
+		case alert == nil:
+		case s.linked != nil:
+			notices = append(notices, alert) // in a batch of their own, no outcome waits for them
+		default:
+			s.batch = append(s.batch, alert)
 		}
 	}
 	s.unsent = dropFront(s.unsent, n)
 	s.lane.i.metrics.LiveMirrorDropped.Add(float64(dropped))
-	s.batch = append(s.batch, notices...)
+	if s.linked == nil {
+		s.batch, notices = append(s.batch, notices...), nil
+	}
+	if len(s.batch) > 0 {
+		if !s.lane.mayAct() {
+			s.shed()
+			copies = 0
+		} else {
+			s.deliver(s.batch, a)
+		}
+	}
+	if len(notices) > 0 && s.lane.mayAct() {
+		s.deliver(notices, nil)
+	}
 	if len(s.batch) == 0 {
 		return
 	}
-	s.lane.i.o.Live.Deliver(s.batch)
-	s.delivered = true
 	s.lane.i.metrics.LiveMirrored.Add(float64(copies))
 	clear(s.batch)
 	s.batch = s.batch[:0]

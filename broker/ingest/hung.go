@@ -20,7 +20,7 @@ import (
 // meanwhile: then the caller owns nothing any more.
 func (l *lane) write(j *job) (err error, mine bool) {
 	l.mu.Lock()
-	if err := l.i.ctx.Err(); err != nil || l.hung >= hungInFlight {
+	if err := l.ctx.Err(); err != nil || l.hung >= hungInFlight {
 		l.mu.Unlock()
 		return cmp.Or(err, errAllHung), true
 	}
@@ -103,7 +103,7 @@ func (l *lane) giveUpWrite() {
 	l.writeID++
 	l.hung++
 	l.writeCancel()
-	l.writeCtx, l.writeCancel = context.WithCancel(l.i.ctx)
+	l.writeCtx, l.writeCancel = context.WithCancel(l.ctx)
 	j.tainted = true
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"maestrohub.io/uns/broker/access"
@@ -24,8 +25,9 @@ type Ingest struct {
 	// or timer, and only workspaces of API clients ever get one.
 	lanes sync.Map
 
-	mu       sync.Mutex // guards making lanes against Stop
-	stopping bool       // guarded by mu
+	mu       sync.Mutex  // guards making lanes against Stop and Fence
+	stopping bool        // guarded by mu
+	fenced   atomic.Bool // between Fence and Serve; written under mu
 }
 
 // New returns an Ingest that runs until Stop.
@@ -118,22 +120,32 @@ func (i *Ingest) refused(p *Publish, o Outcome) {
 	i.report(p.Grants, rejection{topic: p.Name, clientID: p.ClientID, qos: p.QoS, Outcome: o})
 }
 
-// lane returns the workspace's lane; nil while stopping if there is none.
+// lane returns the workspace's lane; nil if there is none and none may be made. A
+// lane that a fence ended is followed by another one, never used again.
 func (i *Ingest) lane(workspace string) *lane {
-	if l, ok := i.lanes.Load(workspace); ok {
-		return l.(*lane)
+	if l := i.made(workspace); l != nil && !l.over.Load() {
+		return l
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
+	before := i.made(workspace)
+	if before != nil && !before.over.Load() {
+		return before
+	}
+	if i.stopping || !i.serves() {
+		return nil
+	}
+	l := newLane(i, workspace, before)
+	i.lanes.Store(workspace, l)
+	return l
+}
+
+// made returns the workspace's last lane, nil if there was none.
+func (i *Ingest) made(workspace string) *lane {
 	if l, ok := i.lanes.Load(workspace); ok {
 		return l.(*lane)
 	}
-	if i.stopping {
-		return nil
-	}
-	l := newLane(i, workspace)
-	i.lanes.Store(workspace, l)
-	return l
+	return nil
 }
 
 // Stop refuses new values (Shed) and waits until every value in the lanes is

@@ -62,7 +62,7 @@ func (l *lane) acceptAll(run []*entry, wait time.Duration) []Outcome {
 func (l *lane) push(e *entry) (start bool, _ Outcome) {
 	if l.closed {
 		l.release(e.size)
-		return false, Outcome{Refusal: Shed, Detail: "this replica is stopping"}
+		return false, l.shut()
 	}
 	if len(l.ended) > 0 {
 		if ended, ok := l.ended[e.done]; ok {

@@ -3,6 +3,7 @@ package ingest
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"maestrohub.io/uns/broker/state"
@@ -33,8 +34,13 @@ import (
 type lane struct {
 	i         *Ingest
 	workspace string // its slug
-	rejects   rejects
-	errors    limiter
+	*feed
+	// ctx ends when nobody waits for the stores any more: at a fence, or when
+	// Stop gives up.
+	ctx    context.Context
+	cancel context.CancelFunc
+	// over: a fence ended the lane. It has no effect any more.
+	over atomic.Bool
 
 	mu      sync.Mutex // guards what follows up to step4
 	seq     uint64
@@ -45,7 +51,9 @@ type lane struct {
 	// ended holds the Ordered connections that a refusal is ending.
 	ended   map[Completion]ended
 	closed  bool
+	out     int           // store calls of step 4 that have not returned
 	drained chan struct{} // closed once closed and nothing is left
+	gone    chan struct{} // closed once, besides, nothing is out
 
 	storing bool
 	writing *job // at the historian now
@@ -66,6 +74,11 @@ type lane struct {
 
 	// step4 belongs to the settling role.
 	step4 step4
+	// settled belongs to the settling role, appendable to the one append in flight.
+	// They are the lane before's drained and gone, which step 4 waits for so that
+	// neither live copies nor appends of the two mix; nil once they have come.
+	settled    <-chan struct{}
+	appendable <-chan struct{}
 	// log, records and ends belong to the one append in flight.
 	log     state.Log
 	records []byte
@@ -82,20 +95,42 @@ type events struct {
 	notices  []*value.Value // errors to send
 	appended *appended      // a log append returned
 	put      bool           // a retained put returned
+	arrived  bool           // live copies came to other replicas
+	recheck  bool           // held values may be certain now
 	due      bool           // the timer of AppendWait fired
-	abandon  bool           // Stop waits no longer
+	abandon  bool           // Stop waits no longer, or a fence came
+}
+
+// feed is what a workspace keeps when a fence changes its lane.
+type feed struct {
+	rejects rejects
+	errors  limiter
 }
 
 func (ev *events) any() bool {
-	return len(ev.stored) > 0 || len(ev.notices) > 0 || ev.appended != nil || ev.put || ev.due || ev.abandon
+	return len(ev.stored) > 0 || len(ev.notices) > 0 || ev.full()
 }
 
-func newLane(i *Ingest, workspace string) *lane {
-	l := &lane{i: i, workspace: workspace, drained: make(chan struct{}), returned: make(chan struct{}, 1)}
-	l.rejects.keep = i.o.RejectsKept
-	l.writeCtx, l.writeCancel = context.WithCancel(i.ctx)
+// full reports whether something came that may concern every entry in step 4.
+func (ev *events) full() bool {
+	return ev.appended != nil || ev.put || ev.arrived || ev.recheck || ev.due || ev.abandon
+}
+
+// newLane makes a workspace's lane, the first one or that which follows another.
+func newLane(i *Ingest, workspace string, before *lane) *lane {
+	l := &lane{i: i, workspace: workspace, drained: make(chan struct{}), gone: make(chan struct{}), returned: make(chan struct{}, 1)}
+	if before != nil {
+		l.feed, l.settled, l.appendable = before.feed, before.drained, before.gone
+	} else {
+		l.feed = &feed{}
+		l.rejects.keep = i.o.RejectsKept
+	}
+	l.ctx, l.cancel = context.WithCancel(i.ctx)
+	l.writeCtx, l.writeCancel = context.WithCancel(l.ctx)
 	l.step4.lane = l
+	l.step4.proof = newProof(l)
 	l.step4.audience, _ = i.o.Live.(Audience)
+	l.step4.linked, _ = i.o.Live.(Linked)
 	return l
 }
 
@@ -113,12 +148,20 @@ func (l *lane) post(add func(*events)) {
 
 // rest is called by whoever gives a role up, with l.mu held.
 func (l *lane) rest() {
-	if l.closed && l.count == 0 && !l.storing && !l.settling {
-		select {
-		case <-l.drained:
-		default:
-			close(l.drained)
-		}
+	if !l.closed || l.count > 0 || l.storing || l.settling {
+		return
+	}
+	closeOnce(l.drained)
+	if l.out == 0 {
+		closeOnce(l.gone)
+	}
+}
+
+func closeOnce(c chan struct{}) {
+	select {
+	case <-c:
+	default:
+		close(c)
 	}
 }
 
@@ -128,13 +171,21 @@ func (l *lane) close() {
 	defer l.mu.Unlock()
 	l.closed = true
 	for _, w := range l.waiters {
-		w.ready <- Outcome{Refusal: Shed, Detail: "this replica is stopping"}
+		w.ready <- l.shut()
 	}
 	l.waiters = nil
 	l.rest()
 }
 
-// abandon gives every value left its outcome now. The ingest's context has ended.
+// shut is the outcome of what a closed lane is given.
+func (l *lane) shut() Outcome {
+	if l.over.Load() {
+		return Outcome{Refusal: Shed, Detail: fenced}
+	}
+	return Outcome{Refusal: Shed, Detail: stopping}
+}
+
+// abandon gives every value left its outcome now. The lane's context has ended.
 func (l *lane) abandon() (left int) {
 	l.mu.Lock()
 	left = l.count
@@ -145,7 +196,7 @@ func (l *lane) abandon() (left int) {
 	l.mu.Unlock()
 	l.post(func(ev *events) { ev.abandon = true })
 	if j != nil {
-		l.store(j)
+		go l.store(j)
 	}
 	return left
 }

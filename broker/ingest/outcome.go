@@ -4,10 +4,11 @@ import "time"
 
 // finish gives the outcomes that can be given, to the entries from an index on,
 // and drops from pending what has nothing left to wait for. It returns false if
-// the index moved, so that an entry can no longer be said to be unwanted.
+// the index moved, so that what is left has to be matched again.
 func (s *step4) finish(from int, now time.Duration) (done bool) {
 	if from == 0 {
 		clear(s.held)
+		s.proof.unsure = false
 	}
 	done = true
 	kept := from
@@ -16,11 +17,15 @@ func (s *step4) finish(from int, now time.Duration) (done bool) {
 		if !e.out {
 			switch {
 			case !e.decided(), len(s.held) > 0 && s.held[e.done] > 0:
+				// Whatever else it waits for, its time runs while nothing is certain.
+				e.unsure = s.proof.unsure && e.refusal == 0 && e.qos > 0 && e.log == unneeded
 				s.hold(e)
-			case e.refusal == 0 && e.qos > 0 && e.log == unneeded && (!done || s.lane.i.o.Wanted.Generation() != s.generation):
-				done = false
+			case e.refusal == 0 && e.qos > 0 && e.log == unneeded && !s.unwanted(e, &done):
 				s.hold(e)
 			default:
+				if e.refusal == 0 && !s.lane.mayAct() {
+					s.shed()
+				}
 				s.outcome(e, now)
 				if e.refusal == 0 {
 					stored++
@@ -48,7 +53,7 @@ func (s *step4) finish(from int, now time.Duration) (done bool) {
 // decided reports whether the outcome of an entry is known: refused, or nothing
 // of it is owed. QoS 0 waits for none of step 4.
 func (e *entry) decided() bool {
-	return e.refusal != 0 || e.qos == 0 || e.alive && !e.open()
+	return e.refusal != 0 || e.qos == 0 || e.alive && !e.open() && e.arrival.here()
 }
 
 func (s *step4) hold(e *entry) {
@@ -67,7 +72,7 @@ func (s *step4) outcome(e *entry, now time.Duration) {
 	} else if s.audience != nil && e.log == unneeded {
 		o.NoSubscribers = !s.audience.Audience(e.v)
 	}
-	e.out = true
+	e.out, e.unsure = true, false
 	l.i.metrics.OutcomeSeconds.Observe((now - e.admitted).Seconds())
 	s.flushes.complete(e.done, e.slot, o)
 }

@@ -16,14 +16,15 @@ type dueTimer struct {
 	armed bool
 }
 
-// arm sees to it that overdue is called in time for what waits.
-func (t *dueTimer) arm(s *step4, now time.Duration) {
-	if t.armed || len(s.pending) == 0 {
+// arm sees to it that overdue is called in time for what waits. Nothing waits in
+// pending before from if the timer is not armed.
+func (t *dueTimer) arm(s *step4, from int, now time.Duration) {
+	if t.armed || len(s.pending) <= from {
 		return
 	}
 	l := s.lane
 	after := time.Duration(-1)
-	for _, e := range s.pending {
+	for _, e := range s.pending[from:] {
 		if e.waits() && !e.overdue {
 			after = max(0, e.stored+l.i.o.AppendWait-now)
 			break
@@ -42,25 +43,19 @@ func (t *dueTimer) arm(s *step4, now time.Duration) {
 }
 
 // waits reports whether step 4 still owes an accepted entry something.
-func (e *entry) waits() bool { return e.refusal == 0 && (e.open() || !e.alive) }
+func (e *entry) waits() bool { return e.refusal == 0 && (e.open() || !e.alive || e.unsure) }
 
 // overdue decides what AppendWait has passed over: refused, with those behind it,
 // unless a QoS 2 value can no longer be refused without being forwarded twice.
 func (s *step4) overdue(now time.Duration) {
 	l := s.lane
-	held, refused := 0, false
+	refused := false
 	for _, e := range s.pending {
 		age := now - e.stored
-		if age < heldAfter {
+		if age < l.i.o.AppendWait {
 			break // pending is in the order of stored
 		}
-		if !e.waits() {
-			continue
-		}
-		if e.log == waiting || e.log == flying {
-			held++
-		}
-		if age < l.i.o.AppendWait || e.overdue {
+		if !e.waits() || e.overdue {
 			continue
 		}
 		e.overdue = true
@@ -77,8 +72,6 @@ func (s *step4) overdue(now time.Duration) {
 			refused = true
 		}
 	}
-	l.i.metrics.SessionLogAppendsHeld.Add(float64(held - s.heldLast))
-	s.heldLast = held
 	if !refused {
 		return
 	}
@@ -91,10 +84,27 @@ func (s *step4) overdue(now time.Duration) {
 	s.retNext = dropRefused(s.retNext)
 }
 
+// countHeld says how many values have waited for their session log for a while.
+func (s *step4) countHeld(now time.Duration) {
+	held := 0
+	for _, e := range s.pending {
+		if now-e.stored < heldAfter {
+			break // pending is in the order of stored
+		}
+		if e.refusal == 0 && (e.log == waiting || e.log == flying || e.unsure) {
+			held++
+		}
+	}
+	s.lane.i.metrics.SessionLogAppendsHeld.Add(float64(held - s.heldLast))
+	s.heldLast = held
+}
+
 // refuseLate refuses an entry because its time is up.
 func (s *step4) refuseLate(e *entry) {
 	wait := s.lane.i.o.AppendWait
-	if (e.retained == waiting || e.retained == flying) && e.log != waiting && e.log != flying {
+	if e.unsure {
+		e.refuse(LogTimeout, fmt.Sprintf("which subscriptions want the value was not certain within %s", wait))
+	} else if (e.retained == waiting || e.retained == flying) && e.log != waiting && e.log != flying {
 		e.refuse(RetainedTimeout, fmt.Sprintf("the retained store did not take the value within %s", wait))
 	} else {
 		e.refuse(LogTimeout, fmt.Sprintf("the session log did not take the value, or one before it, within %s", wait))

@@ -57,6 +57,19 @@ func newRig(t testing.TB, change func(*Options)) *rig {
 	return r
 }
 
+// newLinkedRig is a rig with other replicas.
+func newLinkedRig(t testing.TB, change func(*Options)) (*rig, *replicas) {
+	var others *replicas
+	r := newRig(t, func(o *Options) {
+		others = &replicas{audience: o.Wanted.(*audience)}
+		o.Live, o.Wanted = others, others
+		if change != nil {
+			change(o)
+		}
+	})
+	return r, others
+}
+
 // publish publishes to the device's inbox under its next slot.
 func (r *rig) publish(d *device, name, payload string, qos byte, change ...func(*Publish)) {
 	r.t.Helper()

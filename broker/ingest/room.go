@@ -28,7 +28,7 @@ func (l *lane) fits(size int) bool {
 func (l *lane) waitForRoom(e *entry, wait time.Duration) Outcome {
 	if l.closed {
 		l.mu.Unlock()
-		return Outcome{Refusal: Shed, Detail: "this replica is stopping"}
+		return l.shut()
 	}
 	w := &waiter{size: e.size, ready: make(chan Outcome, 1)}
 	l.waiters = append(l.waiters, w)

@@ -35,12 +35,15 @@ type step4 struct {
 
 	// generation is Wanted's under which all of pending was matched.
 	generation uint64
+	proof      proof
+	landings   landings
 	cuts       cuts
 	alarms     alarms
 	timer      dueTimer
 
 	audience Audience // nil if Live is none
-	heldLast int      // what overdue last counted as held
+	linked   Linked   // nil if Live is none
+	heldLast int      // what countHeld last counted
 
 	batch     []*value.Value // to deliver
 	delivered bool           // Live is to be flushed
@@ -57,6 +60,10 @@ type work struct {
 
 // settle is the settling role: it handles events until there are none.
 func (l *lane) settle() {
+	if l.settled != nil {
+		<-l.settled
+		l.settled = nil
+	}
 	var spare []*entry
 	for {
 		l.mu.Lock()
@@ -99,6 +106,7 @@ func (l *lane) trim() {
 	}
 	if l.count == 0 {
 		clear(l.step4.cuts.of)
+		l.step4.landings = landings{}
 	}
 	l.forgetEnded()
 }
@@ -109,21 +117,29 @@ const keptRecords = 64 << 10
 // perform does the stores' work in this goroutine, which gives the settling role
 // up meanwhile. It reports whether it has it back, with the result among the events.
 func (l *lane) perform(w work) bool {
-	if len(w.log) > 0 && len(w.retained) > 0 {
-		retained := w.retained
-		go func() {
-			l.putRetained(retained)
-			l.post(func(ev *events) { ev.put = true })
-		}()
-		w.retained = nil
-	}
+	both := len(w.log) > 0 && len(w.retained) > 0
 	l.mu.Lock()
 	if l.events.any() {
 		go l.settle()
 	} else {
 		l.settling = false
 	}
+	l.out++
+	if both {
+		l.out++
+	}
 	l.mu.Unlock()
+	if both {
+		retained := w.retained
+		go func() {
+			l.putRetained(retained)
+			l.post(func(ev *events) {
+				l.out--
+				ev.put = true
+			})
+		}()
+		w.retained = nil
+	}
 
 	var a *appended
 	if len(w.log) > 0 {
@@ -134,6 +150,7 @@ func (l *lane) perform(w work) bool {
 
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.out--
 	if a != nil {
 		l.events.appended = a
 	} else {
@@ -149,7 +166,7 @@ func (l *lane) perform(w work) bool {
 func (s *step4) advance(ev *events) work {
 	l := s.lane
 	now := l.i.now()
-	full := ev.appended != nil || ev.put || ev.due || ev.abandon
+	full := ev.full()
 	if ev.appended != nil {
 		s.logLanded(ev.appended)
 	}
@@ -168,32 +185,27 @@ func (s *step4) advance(ev *events) work {
 	if ev.due {
 		s.timer.armed = false
 	}
-	if ev.due || full && s.heldLast > 0 {
+	if ev.recheck {
+		s.proof.armed = false
+	}
+	if ev.due {
 		s.overdue(now)
 	}
-	if l.i.ctx.Err() != nil {
+	if l.ctx.Err() != nil {
 		full = true
-		for _, e := range s.pending {
-			if e.refusal == 0 {
-				e.refuse(Shed, "this replica stopped before the value was settled")
-			}
-		}
-		s.logNext, s.retNext = nil, nil
+		s.shed()
 	}
-	matched := false
+	from := fresh // what is matched, and the first that may have its outcome
+	if s.proof.look() {
+		from, full = 0, true
+	}
 	for {
-		if g := l.i.o.Wanted.Generation(); g != s.generation || !matched {
-			from := fresh
-			if g != s.generation {
-				from, full = 0, true
-				s.generation = g
-			}
-			s.match(from)
-			matched = true
+		if g := l.i.o.Wanted.Generation(); g != s.generation {
+			from, full, s.generation = 0, true, g
 		}
+		s.match(from)
 		s.forward(ev.notices)
 		ev.notices = nil
-		from := fresh
 		if full {
 			from = 0
 		}
@@ -201,7 +213,10 @@ func (s *step4) advance(ev *events) work {
 			break
 		}
 		// The index moved while outcomes were given: what is left is matched again.
-		fresh, full = 0, true
+		from = 0
+	}
+	if ev.due || full && s.heldLast > 0 {
+		s.countHeld(now)
 	}
 	s.flushes.flush()
 	if s.delivered {
@@ -209,6 +224,7 @@ func (s *step4) advance(ev *events) work {
 		l.i.o.Live.Flush()
 	}
 	w := s.nextWork()
-	s.timer.arm(s, now)
+	s.timer.arm(s, from, now)
+	s.proof.recheck(l)
 	return w
 }

@@ -46,8 +46,8 @@ func (l *lane) store(j *job) {
 			}
 		}
 		p := &j.parts[0]
-		if l.i.ctx.Err() != nil {
-			refuseAll(p.entries, Shed, "this replica stopped before the value was stored")
+		if l.ctx.Err() != nil {
+			refuseAll(p.entries, Shed, "this replica stopped serving before the value was stored")
 		} else if j.collect(p); len(j.values) > 0 {
 			err, mine := l.write(j)
 			if !mine {
@@ -217,13 +217,13 @@ func (l *lane) judge(j *job, err error) {
 	select {
 	case <-timer.C:
 	case <-l.returned:
-	case <-l.i.ctx.Done():
+	case <-l.ctx.Done():
 	}
 }
 
 // check asks the historian whether it could store a value.
 func (l *lane) check() error {
-	ctx, cancel := context.WithTimeout(l.i.ctx, l.i.o.HungWrite)
+	ctx, cancel := context.WithTimeout(l.ctx, l.i.o.HungWrite)
 	defer cancel()
 	return l.i.o.Historian.Check(ctx)
 }
