@@ -1,0 +1,17 @@
+// Package proxy is a TCP way to a server that can be harmed: for tests and for
+// the local cluster, which put one between every two programs whose network they
+// want to break.
+//
+// A way is whole, until told otherwise:
+//
+//   - Hold lets what goes to the server through at once and holds every byte it
+//     sends for a while: a slow server.
+//   - Cut closes every connection and each new one at once: a network that
+//     refuses.
+//   - Freeze forwards nothing in either direction and leaves connections open,
+//     new ones too: a network that swallows packets, a hung server. What was sent
+//     meanwhile arrives after Heal, as TCP does it.
+//   - Heal ends all three.
+//
+// Close ends the way and every connection over it.
+package proxy
