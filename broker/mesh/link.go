@@ -33,11 +33,12 @@ type link struct {
 
 	heard    atomic.Int64 // when the last byte came, as Mesh.now
 	waking   chan struct{}
-	finished chan struct{} // reader and writer have ended, and the peer knows
+	finished chan struct{} // reader and writer have ended: everything that was read is handled
 
 	// Under the peer's lock.
 	ackDue, pingDue bool
 	applied         *Applied // the last report written
+	lost            bool
 
 	ending   sync.Once
 	ended    chan struct{} // reason and farewell are set
@@ -76,11 +77,14 @@ func (l *link) final() bool {
 // run moves frames until the link ends; rest was read before.
 func (l *link) run(rest frames) {
 	var writer sync.WaitGroup
-	writer.Go(l.write)
+	writer.Go(func() {
+		l.write()
+		l.peer.lostLink(l) // also while the reader's Handler call has not returned
+	})
 	err := l.read(rest)
 	l.end(err, errors.Is(err, errFrame))
 	writer.Wait()
-	l.peer.lostLink(l)
+	l.peer.finishedLink(l)
 	close(l.finished)
 }
 

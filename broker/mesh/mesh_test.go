@@ -504,3 +504,100 @@ func TestCloseDeliversTheAnswersBeforeIt(t *testing.T) {
 		}
 	})
 }
+
+func TestANewLinkWaitsUntilTheOldOnesFramesAreHandled(t *testing.T) {
+	for _, holder := range []string{"a", "b"} { // the end that dials, and the one that accepts
+		synctest.Test(t, func(t *testing.T) {
+			n, a, b, stop := two(t, nil)
+			defer stop()
+			from, to, key := b, a, "b/20"
+			if holder == "b" {
+				from, to, key = a, b, "a/10"
+			}
+			to.hold = make(chan struct{})
+			from.send(to.id, "1")
+			synctest.Wait()
+			n.cut() // the frame is being handled, and nothing says so yet
+			time.Sleep(1500 * time.Millisecond)
+			if from.Status().LinksUp+to.Status().LinksUp != 0 {
+				t.Error("a new link while a frame of the old one is being handled")
+			}
+			to.mu.Lock()
+			close(to.hold)
+			to.hold = nil
+			to.mu.Unlock()
+			from.waitLinked(t, 1)
+			<-from.send(to.id, "2")
+			if got := to.got(key); !slices.Equal(got, []string{"1", "2"}) {
+				t.Errorf("%s got %q", to.id, got)
+			}
+		})
+	}
+}
+
+func TestMoreThanMayBeInFlightGoesOnWithEachAcknowledgment(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, a, b, stop := two(t, nil)
+		defer stop()
+		large := strings.Repeat("x", 256<<10)
+		var payloads []string
+		for range 40 {
+			payloads = append(payloads, large)
+		}
+		began := time.Now()
+		<-a.send("b", payloads...)
+		if waited := time.Since(began); waited != 0 {
+			t.Errorf("10 MiB waited %v for something that was not an acknowledgment", waited)
+		}
+		if got := len(b.got("a/10")); got != 40 {
+			t.Errorf("%d of 40 values", got)
+		}
+	})
+}
+
+func TestKeptFramesHoldNoMoreThanIsCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n, a, _, stop := two(t, nil)
+		defer stop()
+		n.freeze()
+		a.send("b", numbers(1, 500)...) // one buffer for all, and linked
+		n.set(true, false)
+		n.cut()
+		a.waitLinked(t, 0)
+		a.send("b", numbers(501, 1000)...) // not linked
+		p := a.peer("b")
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		held := 0
+		for _, q := range []*fifo[entry]{&p.pair.out.kept, &p.pair.out.fresh} {
+			for i := range q.len() {
+				e := q.at(i)
+				if e.part || cap(e.frame) > len(e.frame)+64 {
+					t.Fatalf("frame %d of %d bytes holds %d", e.number, len(e.frame), cap(e.frame))
+				}
+				held++
+			}
+		}
+		if held != 1000 {
+			t.Errorf("%d frames kept, want 1000", held)
+		}
+	})
+}
+
+func TestNewSaysWhatIsMissing(t *testing.T) {
+	full := Options{Replica: "a", Listener: newNetwork().listen("a"), Certificate: deployment(), MayAct: func() bool { return true }, Handler: recorder{}}
+	for want, edit := range map[string]func(*Options){
+		"replica id":   func(o *Options) { o.Replica = "" },
+		"Listener":     func(o *Options) { o.Listener = nil },
+		"MayAct":       func(o *Options) { o.MayAct = nil },
+		"certificate":  func(o *Options) { o.Certificate.Certificate = nil },
+		"with its key": func(o *Options) { o.Certificate.PrivateKey = nil },
+		"versions 2":   func(o *Options) { o.Versions = Versions{2, 1} },
+	} {
+		o := full
+		edit(&o)
+		if m, err := New(o); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("without %s: %v, %v", want, m, err)
+		}
+	}
+}

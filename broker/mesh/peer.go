@@ -21,46 +21,9 @@ type peer struct {
 	known   Peer
 	local   uint64 // this replica's life, 0: none
 	pair    *pair  // nil: one of the two has no life
-	link    *link  // nil: none
+	link    *link  // the last until it has finished, also while it is lost; nil: none
 	attempt uint64 // of the dialer
 	reason  string // why there is no link
-}
-
-// pair is everything between one life of this replica and one of the peer.
-type pair struct {
-	local, remote uint64
-	out           outbox
-	in            inbox
-	live          liveness
-	attempt       uint64 // the highest that was admitted, at the end that does not dial
-
-	calls    uint64
-	releases map[uint64]chan releaseAnswer
-	shares   map[uint64]func(ShareOutcome)
-}
-
-type releaseAnswer struct {
-	released Released
-	err      error
-}
-
-// effects gather under a lock what is to be done without it.
-type effects struct {
-	waits   []*waiter
-	calls   []func()
-	changed bool // LinksChanged
-}
-
-func (es *effects) run(m *Mesh) {
-	for _, w := range es.waits {
-		w.arrive()
-	}
-	for _, call := range es.calls {
-		call()
-	}
-	if es.changed {
-		m.o.Handler.LinksChanged()
-	}
 }
 
 func newPeer(m *Mesh, id string, local uint64) *peer {
@@ -111,14 +74,6 @@ func (p *peer) renew(shares ShareOutcome, es *effects) {
 			releases: map[uint64]chan releaseAnswer{}, shares: map[uint64]func(ShareOutcome){}}
 	}
 	p.look()
-}
-
-// fail answers all releases that wait.
-func (pr *pair) fail(err error) {
-	for call, answer := range pr.releases {
-		answer <- releaseAnswer{err: err}
-		delete(pr.releases, call)
-	}
 }
 
 func (p *peer) look() {
@@ -176,9 +131,7 @@ func (p *peer) lostLink(l *link) {
 	defer es.run(p.m)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.link == l {
-		p.link = nil
-	}
+	l.lost = true
 	if p.pair != l.pair {
 		return
 	}
@@ -187,6 +140,15 @@ func (p *peer) lostLink(l *link) {
 	before := p.pair.live.linked()
 	p.pair.live.lost(p.m.now(), l.final())
 	p.turn(before, p.reason, &es)
+}
+
+// finishedLink makes room for the next link.
+func (p *peer) finishedLink(l *link) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.link == l {
+		p.link = nil
+	}
 }
 
 // failed takes in that an attempt to link came to nothing.
@@ -248,14 +210,6 @@ func (p *peer) turn(before bool, reason string, es *effects) {
 	pr.fail(ErrNotLinked)
 	for _, call := range pr.out.takeBack() {
 		pr.settle(call, ShareReturned, es)
-	}
-}
-
-// settle tells the sender of a share what became of it.
-func (pr *pair) settle(call uint64, o ShareOutcome, es *effects) {
-	if settled := pr.shares[call]; settled != nil {
-		delete(pr.shares, call)
-		es.calls = append(es.calls, func() { settled(o) })
 	}
 }
 

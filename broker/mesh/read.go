@@ -8,52 +8,11 @@ import (
 )
 
 const (
+	// readBytes is the buffer a link reads into; a larger frame gets one of its own.
 	readBytes = 64 << 10
 	// batchValues bounds one Handler.Values call, and with it how long nothing is acknowledged.
 	batchValues = 512
 )
-
-// frames cuts a stream of bytes into frames. The zero value is ready.
-type frames struct {
-	buf        []byte
-	start, end int // what was read and not taken
-}
-
-// space returns where the next bytes go.
-func (f *frames) space() []byte {
-	if f.buf == nil {
-		f.buf = make([]byte, readBytes)
-	}
-	if f.start > 0 {
-		copy(f.buf, f.buf[f.start:f.end])
-		f.start, f.end = 0, f.end-f.start
-	}
-	if f.end == len(f.buf) { // one frame, larger than the buffer: as large as it says, but no faster than its bytes come
-		grown := make([]byte, min(2*len(f.buf), headerBytes+maxPayload))
-		if _, n, ok, err := parseHeader(f.buf); ok && err == nil {
-			grown = grown[:min(len(grown), headerBytes+n)]
-		}
-		copy(grown, f.buf)
-		f.buf = grown
-	}
-	return f.buf[f.end:]
-}
-
-// next takes one frame; ok is false if there is no whole one. The payload is valid until the next call of
-// space, but for own: then it is nobody else's.
-func (f *frames) next() (k kind, payload []byte, own, ok bool, err error) {
-	k, n, ok, err := parseHeader(f.buf[f.start:f.end])
-	if err != nil || !ok || f.end-f.start < headerBytes+n {
-		return 0, nil, false, false, err
-	}
-	payload = f.buf[f.start+headerBytes : f.start+headerBytes+n : f.start+headerBytes+n]
-	f.start += headerBytes + n
-	if f.start == f.end && len(f.buf) > readBytes { // the buffer was made for this frame: it is given away
-		f.buf, f.start, f.end = nil, 0, 0
-		return k, payload, true, true, nil
-	}
-	return k, payload, false, true, nil
-}
 
 // reader reads a link's frames and hands them on.
 type reader struct {
@@ -229,62 +188,4 @@ func (r *reader) control(k kind, payload []byte) (err error) {
 		err = fmt.Errorf("%w: %w", errFrame, err)
 	}
 	return err
-}
-
-// question handles the numbered frames that are not values.
-func (r *reader) question(k kind, payload []byte, own bool) error {
-	p, pr := r.peer, r.pair
-	switch k {
-	case kindShare:
-		s, err := decodeShare(payload)
-		if err != nil {
-			return err
-		}
-		v := r.decode(s.record, own)
-		if v == nil { // another member could not read it either
-			p.answer(pr, kindSettled, appendSettled(nil, s.call, ShareDiscarded))
-			return nil
-		}
-		p.m.o.Handler.Share(r.from, Share{Value: v, Flags: s.flags, Key: s.key, Session: s.session}, once(func(o ShareOutcome) {
-			p.answer(pr, kindSettled, appendSettled(nil, s.call, o))
-		}))
-	case kindSettled:
-		call, o, err := decodeSettled(payload)
-		if err != nil {
-			return err
-		}
-		var es effects
-		p.mu.Lock()
-		pr.settle(call, o, &es)
-		p.mu.Unlock()
-		es.run(p.m)
-	case kindRelease:
-		call, release, err := decodeRelease(payload)
-		if err != nil {
-			return err
-		}
-		p.m.o.Handler.Release(r.from, release, once(func(released Released) {
-			p.answer(pr, kindReleased, appendReleased(nil, call, released))
-		}))
-	case kindReleased:
-		call, released, err := decodeReleased(payload)
-		if err != nil {
-			return err
-		}
-		p.mu.Lock()
-		if answer := pr.releases[call]; answer != nil {
-			delete(pr.releases, call)
-			answer <- releaseAnswer{released: released}
-		}
-		p.mu.Unlock()
-	case kindReturning:
-		clientID, err := decodeReturning(payload)
-		if err != nil {
-			return err
-		}
-		p.m.o.Handler.Returning(r.from, clientID)
-	default:
-		return fmt.Errorf("%w: kind %d", errFrame, k)
-	}
-	return nil
 }

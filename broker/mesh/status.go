@@ -45,7 +45,7 @@ func (m *Mesh) Status() Status {
 			ps.Linked = pr.live.linked()
 			ps.BufferedBytes, ps.BufferedFrames = pr.out.bytes, pr.out.kept.len()+pr.out.fresh.len()
 			ps.SharesHeld = len(pr.shares)
-			if p.link != nil {
+			if p.link != nil && !p.link.lost {
 				ps.Up, ps.Version, ps.Reason = true, p.link.version, ""
 				s.LinksUp++
 			}
