@@ -21,6 +21,7 @@ type Config struct {
 	RevocationSLA        time.Duration
 	Mesh                 Mesh
 	LiveMirror           LiveMirror
+	NATS                 NATS
 
 	Limits    Limits
 	Broker    Broker
@@ -32,8 +33,30 @@ type Config struct {
 
 // Mesh is the listener of the links between replicas.
 type Mesh struct {
-	Listen string
+	Listen    string
+	Advertise string // where other replicas reach it; "" = the listener's own address
+	CertFile  string // one certificate for the whole deployment
+	KeyFile   string
 }
+
+// NATS is where replicas share their state.
+type NATS struct {
+	Servers  []string // empty: a single node
+	User     string
+	Password Secret
+	Copies   int // of every stream
+	TLS      NATSTLS
+}
+
+// NATSTLS secures the connections to NATS.
+type NATSTLS struct {
+	CAFile   string // "" = the system's, and only if the server asks for TLS
+	CertFile string // "" = no client certificate
+	KeyFile  string
+}
+
+// Clustered reports whether the replica shares its state with others.
+func (c *Config) Clustered() bool { return len(c.NATS.Servers) > 0 }
 
 // LiveMirror is the live copy of a stored value.
 type LiveMirror struct {

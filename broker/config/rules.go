@@ -2,6 +2,7 @@ package config
 
 import (
 	"net"
+	"net/url"
 	"strconv"
 	"strings"
 )
@@ -17,12 +18,24 @@ func rules(c *Config) []Violation {
 	full := func(key string) string { return below(root, key) }
 
 	require(c.DataDir != "", "dataDir", "", "must not be empty")
-	require(c.Historian.Type != Timescale, "historian.type", string(c.Historian.Type),
-		"is not in this release: must be "+string(Embedded))
+	require(c.Historian.Type != Timescale || c.Historian.TimescaleURL.Set(), "historian.timescale.url", "",
+		"must be set with "+full("historian.type")+" "+string(Timescale))
 	require(!c.Historian.TimescaleURL.Set() || c.Historian.Type == Timescale, "historian.timescale.url", "",
 		"is used only with "+full("historian.type")+" "+string(Timescale))
 	require(c.Replicas == 1 || c.Historian.Type == Timescale, "replicas", strconv.Itoa(c.Replicas),
 		"must be 1 with "+full("historian.type")+" "+string(Embedded)+": an embedded historian cannot be shared")
+	require(c.Replicas == 1 || c.Clustered(), "nats.servers", "[]",
+		"must be set with "+full("replicas")+" ("+strconv.Itoa(c.Replicas)+"): replicas share their state through NATS")
+	require(!c.Clustered() || c.Mesh.CertFile != "" && c.Mesh.KeyFile != "", "brokerMesh.certFile", c.Mesh.CertFile,
+		"must be set, with keyFile, with "+full("nats.servers"))
+	for i, server := range c.NATS.Servers {
+		// Not the kind's to refuse: its message would show the password.
+		if u, err := url.Parse(server); err == nil && u.User != nil {
+			require(false, "nats.servers["+strconv.Itoa(i)+"]", u.Redacted(), "must not carry a user: set "+full("nats.user")+" and "+full("nats.password"))
+		}
+	}
+	require(c.NATS.Copies%2 == 1, "nats.copies", strconv.Itoa(c.NATS.Copies), "must be 1, 3 or 5")
+	require(!c.NATS.Password.Set() || c.NATS.User != "", "nats.user", "", "must be set with "+full("nats.password"))
 
 	l, b := c.Limits, c.Broker
 	require(l.AuthFailureBackoffMax >= l.AuthFailureBackoff, "embeddedBrokerLimits.authFailureBackoffMax", formatDuration(l.AuthFailureBackoffMax),
@@ -39,6 +52,7 @@ func rules(c *Config) []Violation {
 		require(key == "" || cert != "", under+".certFile", "", "must be set with "+full(under+".keyFile")+" ("+key+")")
 	}
 	pair("embeddedBroker.tls", b.TLS.CertFile, b.TLS.KeyFile)
+	pair("nats.tls", c.NATS.TLS.CertFile, c.NATS.TLS.KeyFile)
 	pair("http.tls", c.HTTP.TLS.CertFile, c.HTTP.TLS.KeyFile)
 	require(b.TLS.ClientCAFile == "" || b.TLS.Enabled(), "embeddedBroker.tls.clientCAFile", b.TLS.ClientCAFile,
 		"needs a certificate: set "+full("embeddedBroker.tls.certFile")+" and keyFile")
@@ -69,7 +83,7 @@ func clashes(c *Config) []Violation {
 	open(c.Broker.TLS.Enabled(), "embeddedBroker.tlsListen", c.Broker.TLSListen)
 	open(c.Broker.WebSocket.Enabled, "embeddedBroker.webSocket.listen", c.Broker.WebSocket.Listen)
 	open(true, "http.listen", c.HTTP.Listen)
-	open(c.Replicas > 1, "brokerMesh.listen", c.Mesh.Listen)
+	open(c.Clustered(), "brokerMesh.listen", c.Mesh.Listen)
 	return v
 }
 

@@ -1,7 +1,9 @@
 package config
 
 import (
+	"net"
 	"net/netip"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -13,7 +15,7 @@ const root = "modules.uns"
 
 // settings is the table: the one place of every key, default, range, unit and meaning.
 func settings() []setting[Config] {
-	return slices.Concat(replicaSettings(), brokerSettings(), limitSettings(), storeSettings(), serviceSettings())
+	return slices.Concat(replicaSettings(), clusterSettings(), brokerSettings(), limitSettings(), storeSettings(), serviceSettings())
 }
 
 func replicaSettings() []setting[Config] {
@@ -28,7 +30,7 @@ func replicaSettings() []setting[Config] {
 		one("dataDir", func(c *Config) *string { return &c.DataDir }, "data", files("a path"),
 			"Directory of the embedded historian and of what a single node keeps over a restart. The default counts from the working directory."),
 		one("replicas", func(c *Config) *int { return &c.Replicas }, 1, as[int](counts("replicas", 1, 64)),
-			"UNS replicas of this installation. More than one needs `historian.type: timescale`."),
+			"UNS replicas of this installation. More than one needs `nats.servers` and `historian.type: timescale`."),
 		one("replicaId", func(c *Config) *string { return &c.ReplicaID }, "",
 			texts("up to 63 letters, digits, - and _, or empty", func(s string) bool { return s == "" || name(s, 63) }),
 			"Name of this replica, unlike every other's. Empty: the host's name (on Kubernetes the pod's)."),
@@ -41,11 +43,45 @@ func replicaSettings() []setting[Config] {
 		one("brokerSessionLogMaxBytes", func(c *Config) *int64 { return &c.SessionLogMaxBytes }, 256<<20, sizes(1<<20, 1<<40),
 			"Cap of each workspace's session log, oldest out first. Larger: sessions may stay away longer before they miss values; held in memory on a single node. At least `embeddedBroker.maxPacketBytes`."),
 		one("brokerMesh.listen", func(c *Config) *string { return &c.Mesh.Listen }, ":7884", addresses(),
-			"Mesh listener, for links between replicas. Not opened with one replica."),
+			"Mesh listener, for links between replicas. Opened with `nats.servers` only."),
 		one("liveMirror.qos", func(c *Config) *byte { return &c.LiveMirror.QoS }, 1, as[byte](counts("QoS", 0, 1)),
 			"Lowest QoS of the live copy of a stored value. 0: a QoS 0 device's values are not kept for sessions that are away."),
 		one("wsRevocationSLA", func(c *Config) *time.Duration { return &c.RevocationSLA }, time.Minute, durations(time.Second, 10*time.Minute),
 			"Longest time a subscriber's permission is remembered: a revoked permission stops delivery, and a revoked credential its session, within it."),
+	}
+}
+
+func clusterSettings() []setting[Config] {
+	return []setting[Config]{
+		one("brokerMesh.advertise", func(c *Config) *string { return &c.Mesh.Advertise }, "",
+			texts("host:port, or empty", func(s string) bool {
+				host, _, err := net.SplitHostPort(s)
+				return s == "" || err == nil && host != "" && !strings.ContainsFunc(s, unicode.IsSpace)
+			}),
+			"Where other replicas reach this one's mesh listener. Empty: the host's name and the listener's port."),
+		one("brokerMesh.certFile", func(c *Config) *string { return &c.Mesh.CertFile }, "", files("a path, or empty"),
+			"PEM certificate of the mesh, the same file on every replica: a link trusts this one and no other. Needed with `nats.servers`."),
+		one("brokerMesh.keyFile", func(c *Config) *string { return &c.Mesh.KeyFile }, "", files("a path, or empty"),
+			"PEM private key of the mesh certificate."),
+		list("nats.servers", func(c *Config) *[]string { return &c.NATS.Servers }, nil,
+			texts("nats://host:port or tls://host:port", func(s string) bool {
+				u, err := url.Parse(s)
+				return err == nil && (u.Scheme == "nats" || u.Scheme == "tls") && u.Host != ""
+			}),
+			"NATS servers with JetStream, where replicas share their state. Empty: a single node, sessions in memory."),
+		one("nats.user", func(c *Config) *string { return &c.NATS.User }, "", texts("text", func(string) bool { return true }),
+			"User the replica signs in to NATS as; needs the JetStream of its account."),
+		one("nats.password", func(c *Config) *Secret { return &c.NATS.Password }, Secret{}, secrets(),
+			"Its password. Only with `nats.user`."),
+		one("nats.copies", func(c *Config) *int { return &c.NATS.Copies }, 3,
+			as[int](counts("copies", 1, 5)),
+			"Copies of every stream: 1, 3 or 5. Fewer than three lose acknowledged state with one server."),
+		one("nats.tls.caFile", func(c *Config) *string { return &c.NATS.TLS.CAFile }, "", files("a path, or empty"),
+			"PEM certificates that sign the NATS servers'. Empty: the system's."),
+		one("nats.tls.certFile", func(c *Config) *string { return &c.NATS.TLS.CertFile }, "", files("a path, or empty"),
+			"PEM client certificate, for mutual TLS. Needs `keyFile`."),
+		one("nats.tls.keyFile", func(c *Config) *string { return &c.NATS.TLS.KeyFile }, "", files("a path, or empty"),
+			"PEM private key of the client certificate. Needs `certFile`."),
 	}
 }
 
@@ -90,9 +126,9 @@ func brokerSettings() []setting[Config] {
 func storeSettings() []setting[Config] {
 	return []setting[Config]{
 		one("historian.type", func(c *Config) *HistorianType { return &c.Historian.Type }, Embedded, words(Embedded, Timescale),
-			"Where values are stored: `embedded` in dataDir, `timescale` in a TimescaleDB shared by the replicas (not in this release)."),
+			"Where values are stored: `embedded` in dataDir, `timescale` in a PostgreSQL that the replicas share, with TimescaleDB's compression and retention where the extension is installed."),
 		one("historian.timescale.url", func(c *Config) *Secret { return &c.Historian.TimescaleURL }, Secret{}, secrets(),
-			"Connection URL of the TimescaleDB, with its password. Only with `historian.type: timescale`."),
+			"Connection URL of the database, with its password. Only with `historian.type: timescale`."),
 		one("historian.maxAge", func(c *Config) *time.Duration { return &c.Historian.MaxAge }, 90*day, durationsOrZero(time.Minute, 36500*day, "no limit"),
 			"How long a value is kept."),
 		one("historian.maxBytes", func(c *Config) *int64 { return &c.Historian.MaxBytes }, 0, sizesOrZero(64<<20, 64<<40, "no limit"),

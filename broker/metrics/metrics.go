@@ -73,6 +73,10 @@ type Metrics struct {
 	SubscribeIndexWaitTimeouts prometheus.Counter
 	RetainedMessages           *Reading
 	RetainedPutSeconds         prometheus.Histogram
+	Members                    *Reading
+	MembersGone                prometheus.Counter
+	MeshLinksUp                *Reading
+	MeshValuesLost             prometheus.Counter
 	HTTPRequests               *prometheus.CounterVec // route, code
 	HTTPRequestSeconds         *prometheus.HistogramVec
 }
@@ -180,6 +184,12 @@ func New() *Metrics {
 	m.SubscribeIndexWaitTimeouts = b.counter("uns_broker_subscribe_index_wait_timeouts_total", "SUBACKs sent before every replica was known to have applied the subscription.")
 	m.RetainedMessages = b.reading("uns_broker_retained_messages", "Retained messages held.")
 	m.RetainedPutSeconds = b.histogram("uns_broker_retained_put_seconds", "Time of one write to the retained store.", writeBuckets)
+
+	// Cluster. On a single node the readings are absent.
+	m.Members = b.reading("uns_broker_cluster_members", "Members of the cluster that are neither gone nor stopped, this replica included.")
+	m.MembersGone = b.counter("uns_broker_cluster_members_gone_total", "Replicas this one saw taken for gone.")
+	m.MeshLinksUp = b.reading("uns_broker_cluster_mesh_links_up", "Mesh links to other replicas that are up.")
+	m.MeshValuesLost = b.counter("uns_broker_cluster_mesh_values_lost_total", "Live values for other replicas that were lost because more than 64 MiB waited for a link.")
 
 	// HTTP.
 	m.HTTPRequests = b.counters("uns_http_requests_total", "HTTP requests answered, by route pattern and status code.", label{name: "route"}, label{name: "code"})

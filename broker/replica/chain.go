@@ -57,7 +57,7 @@ func (r *Replica) openChain(ctx context.Context) error {
 		Metrics: r.metrics, Logger: r.log, LiveQoS: c.LiveMirror.QoS,
 		MaxTopicBytes: c.Limits.MaxTopicBytes, MaxTopicLevels: c.Limits.MaxTopicLevels,
 		AppendWait: c.SessionLogAppendWait, StoreBudget: c.Historian.RetryBudget,
-		HungWrite: c.Historian.HungWriteTimeout, QuarantineAfter: c.Historian.QuarantineAfter,
+		HungWrite: c.Historian.HungWriteTimeout, QuarantineAfter: c.Historian.QuarantineAfter, MayAct: r.mayAct(),
 	})
 	r.server.SetIngest(r.ingest)
 	return nil

@@ -15,6 +15,7 @@ import (
 	"maestrohub.io/uns/broker/config"
 	"maestrohub.io/uns/broker/historian"
 	"maestrohub.io/uns/broker/historian/pebble"
+	"maestrohub.io/uns/broker/historian/timescale"
 	"maestrohub.io/uns/broker/ingest"
 	"maestrohub.io/uns/broker/listener"
 	"maestrohub.io/uns/broker/metrics"
@@ -43,6 +44,7 @@ type Replica struct {
 
 	metrics   *metrics.Metrics
 	store     state.Store
+	member    *member // nil on a single node
 	historian historian.Historian
 	access    *access.Access
 	model     *model.File
@@ -84,7 +86,7 @@ func New(c *config.Config, log *slog.Logger, version string) (*Replica, error) {
 
 // open makes the parts from the bottom up.
 func (r *Replica) open(ctx context.Context) error {
-	for _, step := range []func(context.Context) error{r.openStores, r.openAccess, r.openModel, r.openCertificates, r.openChain} {
+	for _, step := range []func(context.Context) error{r.openStores, r.openAccess, r.openModel, r.openCertificates, r.openChain, r.openMember} {
 		if err := step(ctx); err != nil {
 			return err
 		}
@@ -93,22 +95,53 @@ func (r *Replica) open(ctx context.Context) error {
 	return nil
 }
 
-func (r *Replica) openStores(context.Context) error {
+func (r *Replica) openStores(ctx context.Context) error {
+	if err := r.openState(); err != nil {
+		return err
+	}
+	if err := r.openHistorian(ctx); err != nil {
+		return err
+	}
+	r.probes = []*probe{{name: stateProbe, check: r.store.Probe}, {name: historianProbe, check: r.historian.Check}}
+	return nil
+}
+
+func (r *Replica) openState() error {
 	c := r.config
-	store, err := memory.Open(memory.Options{Dir: filepath.Join(c.DataDir, "state"), Durable: []string{state.APIClients, state.Retained},
-		LogMaxBytes: c.SessionLogMaxBytes, LogMaxAge: c.Limits.MaxSessionExpiry})
-	if err != nil {
-		return fmt.Errorf("open shared state in %s: %w", c.DataDir, err)
+	if c.Clustered() {
+		store, err := r.openShared()
+		if err != nil {
+			return err
+		}
+		r.store = store
+	} else {
+		store, err := memory.Open(memory.Options{Dir: filepath.Join(c.DataDir, "state"), Durable: []string{state.APIClients, state.Retained},
+			LogMaxBytes: c.SessionLogMaxBytes, LogMaxAge: c.Limits.MaxSessionExpiry})
+		if err != nil {
+			return fmt.Errorf("open shared state in %s: %w", c.DataDir, err)
+		}
+		r.store = store
 	}
-	r.store = store
-	r.closers = append(r.closers, store.Close)
-	h, err := pebble.Open(r.historyDir(), pebble.Options{MaxAge: c.Historian.MaxAge, MaxBytes: c.Historian.MaxBytes, Logger: r.log})
-	if err != nil {
-		return fmt.Errorf("open historian in %s: %w", c.DataDir, err)
+	r.closers = append(r.closers, r.store.Close)
+	return nil
+}
+
+func (r *Replica) openHistorian(ctx context.Context) error {
+	c := r.config
+	if c.Historian.Type == config.Timescale {
+		h, err := timescale.Open(ctx, c.Historian.TimescaleURL.Reveal(), timescale.Options{MaxAge: c.Historian.MaxAge, Logger: r.log})
+		if err != nil {
+			return fmt.Errorf("open historian: %w", err)
+		}
+		r.historian = h
+	} else {
+		h, err := pebble.Open(r.historyDir(), pebble.Options{MaxAge: c.Historian.MaxAge, MaxBytes: c.Historian.MaxBytes, Logger: r.log})
+		if err != nil {
+			return fmt.Errorf("open historian in %s: %w", c.DataDir, err)
+		}
+		r.historian = h
 	}
-	r.historian = h
-	r.closers = append(r.closers, h.Close)
-	r.probes = []*probe{{name: stateProbe, check: store.Probe}, {name: historianProbe, check: h.Check}}
+	r.closers = append(r.closers, r.historian.Close)
 	return nil
 }
 

@@ -35,6 +35,9 @@ func (r *Replica) Run(ctx context.Context) (err error) {
 		})
 	}
 	tasks.Go(func() { r.countModels(background) })
+	if r.member != nil {
+		r.member.run(background, tasks.Go)
+	}
 	doors, err := r.openDoors()
 	if err != nil {
 		bound, cancel := context.WithTimeout(context.Background(), headroom)
@@ -45,7 +48,9 @@ func (r *Replica) Run(ctx context.Context) (err error) {
 	for _, l := range doors.listeners() {
 		r.log.Info("listening", "listener", l.Name, "address", l.Address)
 	}
-	r.log.Info("broker cluster: single node, sessions in memory", "replica", r.id)
+	if r.member == nil {
+		r.log.Info("broker cluster: single node, sessions in memory", "replica", r.id)
+	}
 	close(r.started)
 	select {
 	case <-ctx.Done():
@@ -62,6 +67,9 @@ func (r *Replica) stop(d *doors) error {
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(context.Background(), StopBound-headroom)
 	defer cancel()
+	if r.member != nil {
+		r.member.member.Stopping()
+	}
 	d.mqtt.Close()
 	var err error
 	var both sync.WaitGroup
@@ -75,6 +83,11 @@ func (r *Replica) stop(d *doors) error {
 	if drained := r.ingest.Stop(ctx); drained != nil {
 		err = errors.Join(err, drained)
 		r.log.Warn("values left in the lanes; they are not acknowledged and come again", "error", drained)
+	}
+	if r.member != nil {
+		if left := r.member.member.Stop(ctx); left != nil {
+			err = errors.Join(err, left)
+		}
 	}
 	r.log.Info("clients disconnected, lanes drained", "after", time.Since(began).Round(time.Millisecond))
 	return err

@@ -31,6 +31,9 @@ func (r *Replica) unready() error {
 			return err
 		}
 	}
+	if r.member != nil {
+		return r.member.unready()
+	}
 	return nil
 }
 
@@ -47,6 +50,9 @@ func (r *Replica) status() api.Status {
 		Retained:  r.retained.Len(),
 		Historian: api.HistorianStatus{Kind: string(r.config.Historian.Type), Available: true},
 		Model:     api.ModelStatus{File: r.config.ModelFile},
+	}
+	if r.member != nil {
+		r.member.describe(&b.Cluster)
 	}
 	for _, p := range r.probes {
 		err := p.state()

@@ -1,0 +1,232 @@
+package replica
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net"
+	"os"
+	"time"
+
+	"maestrohub.io/uns/broker/api"
+	"maestrohub.io/uns/broker/cluster"
+	"maestrohub.io/uns/broker/config"
+	"maestrohub.io/uns/broker/mesh"
+	"maestrohub.io/uns/broker/server"
+	"maestrohub.io/uns/broker/state"
+	"maestrohub.io/uns/broker/state/jetstream"
+)
+
+// member is what a replica of a cluster has beside a single node's parts.
+type member struct {
+	r       *Replica
+	store   *jetstream.Store
+	lease   *jetstream.Lease
+	mesh    *mesh.Mesh
+	fresh   *cluster.Freshness
+	sweeper *cluster.Sweeper
+	member  *cluster.Member
+	// opened is closed once everything an event needs is there.
+	opened chan struct{}
+}
+
+// openShared opens the shared state in NATS.
+func (r *Replica) openShared() (*jetstream.Store, error) {
+	n := r.config.NATS
+	o := jetstream.Options{Servers: n.Servers, Replica: r.id, Replicas: n.Copies, MemberTTL: r.config.MemberTTL,
+		LogMaxBytes: r.config.SessionLogMaxBytes, LogMaxAge: r.config.Limits.MaxSessionExpiry, Logger: r.log}
+	if n.User != "" {
+		o.Credentials = func() (string, string) { return n.User, n.Password.Reveal() }
+	}
+	var err error
+	if o.TLS, err = natsTLS(n.TLS); err != nil {
+		return nil, fmt.Errorf("modules.uns.nats.tls: %w", err)
+	}
+	store, err := jetstream.Open(o)
+	if err != nil {
+		return nil, fmt.Errorf("open shared state: %w", err)
+	}
+	return store, nil
+}
+
+// natsTLS reads the certificates; nil if none is configured.
+func natsTLS(t config.NATSTLS) (*tls.Config, error) {
+	if t.CAFile == "" && t.CertFile == "" {
+		return nil, nil
+	}
+	c := &tls.Config{MinVersion: tls.VersionTLS12}
+	if t.CAFile != "" {
+		pem, err := os.ReadFile(t.CAFile)
+		if err != nil {
+			return nil, err
+		}
+		c.RootCAs = x509.NewCertPool()
+		if !c.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("%s holds no certificate", t.CAFile)
+		}
+	}
+	if t.CertFile != "" {
+		// Read at each handshake: a renewed certificate is met by the next reconnect.
+		c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			pair, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile)
+			return &pair, err
+		}
+		if _, err := c.GetClientCertificate(nil); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// openMember makes the replica a member of its cluster. It serves nobody before
+// its entry has landed (NowServing).
+func (r *Replica) openMember(ctx context.Context) error {
+	store, clustered := r.store.(*jetstream.Store)
+	if !clustered {
+		return nil
+	}
+	m := &member{r: r, store: store, opened: make(chan struct{})}
+	pair, err := tls.LoadX509KeyPair(r.config.Mesh.CertFile, r.config.Mesh.KeyFile)
+	if err != nil {
+		return fmt.Errorf("modules.uns.brokerMesh: %w", err)
+	}
+	listener, err := net.Listen("tcp", r.config.Mesh.Listen)
+	if err != nil {
+		return fmt.Errorf("listen for the mesh on %s: %w", r.config.Mesh.Listen, err)
+	}
+	m.mesh, err = mesh.New(mesh.Options{Replica: r.id, Listener: listener, Certificate: pair, MayAct: m.mayAct, Handler: r.server, Logger: r.log,
+		Lost: func(_ string, n int) { r.metrics.MeshValuesLost.Add(float64(n)) }})
+	if err != nil {
+		_ = listener.Close()
+		return err
+	}
+	r.closers = append(r.closers, func() error { m.mesh.Close(); return nil })
+	r.metrics.MeshLinksUp.From(func() float64 { return float64(m.mesh.Status().LinksUp) })
+	sessions, err := store.Bucket(ctx, state.SessionState)
+	if err != nil {
+		return fmt.Errorf("open shared state: %w", err)
+	}
+	m.fresh = cluster.Probe(sessions, r.id)
+	if m.lease, err = store.Lease(ctx); err != nil {
+		return fmt.Errorf("open the lease: %w", err)
+	}
+	m.member, err = cluster.Start(context.WithoutCancel(ctx), cluster.Options{Replica: r.id, TTL: r.config.MemberTTL, ConnectBudget: r.config.Limits.ConnectBudget,
+		Mesh: m.address(listener.Addr()), Store: store, Lease: m.lease, Silent: store.Silent, Applied: r.server.AppliedRevisions, On: m.on, Logger: r.log})
+	if err != nil {
+		return err
+	}
+	m.sweeper = &cluster.Sweeper{Member: m.member, Store: store, Sweep: cluster.Sweep{Grace: r.config.WillStopGrace, Most: r.config.Limits.MaxSessionExpiry,
+		Offline: r.config.Limits.MaxOfflineSessions}, ConnectBudget: r.config.Limits.ConnectBudget, Publish: r.server.PublishWill, Configure: store.Configure, Logger: r.log}
+	r.member = m
+	r.metrics.Members.From(func() float64 { return float64(m.member.Status().Members) })
+	defer close(m.opened)
+	return r.server.SetCluster(ctx, server.Cluster{Replica: r.id, Member: m.member, Mesh: m.mesh, Fresh: m.fresh, Returning: m.sweeper.Returning})
+}
+
+// address is where other replicas reach the mesh listener.
+func (m *member) address(listening net.Addr) string {
+	if a := m.r.config.Mesh.Advertise; a != "" {
+		return a
+	}
+	_, port, err := net.SplitHostPort(listening.String())
+	if err != nil {
+		return listening.String()
+	}
+	return net.JoinHostPort(m.r.id, port)
+}
+
+// mayAct is the mesh's question before each write.
+func (m *member) mayAct() bool {
+	select {
+	case <-m.opened:
+	default:
+		return false
+	}
+	return m.member.Deadline().MayAct(time.Now())
+}
+
+// run takes part in the cluster until ctx is done.
+func (m *member) run(ctx context.Context, task func(func())) {
+	task(func() { m.fresh.Run(ctx) })
+	task(func() { m.sweeper.Run(ctx) })
+}
+
+// on follows the membership. Events come one after the other.
+func (m *member) on(e cluster.Event) {
+	<-m.opened
+	switch e.Kind {
+	case cluster.NowServing:
+		// The index is unfresh before anybody can be served.
+		m.fresh.Begin()
+		for _, entry := range m.member.Members() {
+			if entry.Incarnation == e.Deadline.Incarnation() {
+				m.mesh.Begin(entry.Number)
+			}
+		}
+		for _, entry := range m.member.Members() {
+			m.peer(entry)
+		}
+		m.r.ingest.Serve()
+		m.r.server.Serve(e.Deadline)
+		m.r.log.Info("broker cluster: joined", "replica", m.r.id, "incarnation", e.Deadline.Incarnation().String(), "members", len(m.member.Members()))
+	case cluster.NowFenced:
+		m.r.server.Fence()
+		m.r.ingest.Fence()
+		m.mesh.End()
+		m.r.log.Warn("broker cluster: fenced: connections are closed and refused until the shared stores answer", "cause", e.Cause.String())
+	case cluster.MemberChanged:
+		m.peer(e.Entry)
+	case cluster.MemberEnded:
+		m.peer(e.Entry)
+		if e.How == cluster.EndedGone {
+			m.r.metrics.MembersGone.Inc()
+		}
+	case cluster.NotServing:
+		m.r.log.Error("broker cluster: not serving", "cause", e.Cause.String())
+	}
+}
+
+// peer tells the mesh what a member's entry says.
+func (m *member) peer(e cluster.Entry) {
+	states := map[cluster.Phase]mesh.State{cluster.Stopping: mesh.Stopping, cluster.Fenced: mesh.Fenced, cluster.Stopped: mesh.Stopped, cluster.Gone: mesh.Gone}
+	m.mesh.SetPeer(mesh.Peer{Replica: e.Incarnation.Replica, Incarnation: e.Number, Address: e.Mesh, State: states[e.Phase]})
+}
+
+// unready says why the membership keeps the replica from serving, nil if it does
+// not.
+func (m *member) unready() error {
+	s := m.member.Status()
+	switch {
+	case s.Serving:
+		return nil
+	case s.Duplicate:
+		return fmt.Errorf("duplicateReplicaId: another process runs as replica %q", m.r.id)
+	case s.Below:
+		return fmt.Errorf("belowFormatFloor: the cluster writes a format this release does not read")
+	case s.Cause != 0:
+		return fmt.Errorf("fenced: %s", s.Cause)
+	}
+	return fmt.Errorf("joining the cluster")
+}
+
+// describe adds what the status page says of the cluster.
+func (m *member) describe(c *api.ClusterStatus) {
+	s, links := m.member.Status(), m.mesh.Status()
+	c.Mesh, c.LinksUp = links.Address, links.LinksUp
+	c.Members = c.Members[:0]
+	for _, e := range m.member.Members() {
+		c.Members = append(c.Members, e.Incarnation.Replica)
+	}
+	c.MemberCount = len(c.Members)
+	c.Fenced, c.DuplicateReplicaID, c.BelowFormatFloor = !s.Serving, s.Duplicate, s.Below
+}
+
+// mayAct is the chain's question before each effect; nil on a single node, which
+// may always. The membership begins after the chain is made.
+func (r *Replica) mayAct() func() bool {
+	if !r.config.Clustered() {
+		return nil
+	}
+	return func() bool { return r.member != nil && r.member.mayAct() }
+}
