@@ -31,6 +31,8 @@ type history struct {
 	sent    map[string]sent // by number; guarded by mu
 	// faulty are those once refused for their own sake: what is behind them goes on.
 	faulty map[string]bool // guarded by mu
+	// world is what there is beside this replica; nil: nothing.
+	world *world
 }
 
 type sent struct {
@@ -48,6 +50,10 @@ const oldDevice = 5
 var testTopics = []string{"a", "bb", "kept/c", "ddd"}
 
 func TestNothingIsAcknowledgedUnkeptWhateverTheStoresDo(t *testing.T) {
+	eachSeed(t, func(t *testing.T, seed uint64) { runHistory(t, seed, nil) })
+}
+
+func eachSeed(t *testing.T, run func(t *testing.T, seed uint64)) {
 	seeds := []uint64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20}
 	if s := os.Getenv("INGEST_SEED"); s != "" {
 		n, err := strconv.ParseUint(s, 10, 64)
@@ -58,7 +64,7 @@ func TestNothingIsAcknowledgedUnkeptWhateverTheStoresDo(t *testing.T) {
 	}
 	for _, seed := range seeds {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
-			inBubble(t, func(t *testing.T) { runHistory(t, seed) })
+			inBubble(t, func(t *testing.T) { run(t, seed) })
 		})
 	}
 }
@@ -70,11 +76,12 @@ func (h *history) IntN(n int) int {
 	return h.random.IntN(n)
 }
 
-func runHistory(t *testing.T, seed uint64) {
-	h := &history{random: rand.New(rand.NewPCG(seed, 0)), sent: make(map[string]sent), devices: make(map[*device]int), faulty: make(map[string]bool)}
+func runHistory(t *testing.T, seed uint64, w *world) {
+	h := &history{world: w, random: rand.New(rand.NewPCG(seed, 0)), sent: make(map[string]sent), devices: make(map[*device]int), faulty: make(map[string]bool)}
 	h.rig = newRig(t, func(o *Options) {
 		o.Room = 40 * (entryBytes + 64)
 		o.BatchValues = 1 + h.IntN(20)
+		w.join(h, o)
 	})
 	// Weather changes every few seconds; the last tenth of a run is fair.
 	start := time.Now()
@@ -96,6 +103,9 @@ func runHistory(t *testing.T, seed uint64) {
 	h.log.behave = func(int) error { return h.append(!fair() && h.IntN(3) < int(logWeather.Load())) }
 	h.log.put = func(int) error { return h.append(!fair() && h.IntN(3) < int(logWeather.Load())) }
 
+	if w != nil {
+		go w.run(fair)
+	}
 	for number := range oldDevice {
 		go h.live(number, fair)
 	}
@@ -147,13 +157,14 @@ func (h *history) liveOld(fair func() bool) {
 	}
 }
 
-// ended returns the first publish of a connection that was refused for time's sake.
+// ended returns the first publish of a connection that was refused for time's sake
+// or by a fence, which closes it.
 func (d *device) ended() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	first := -1
 	for slot, o := range d.outcomes {
-		if o.Refusal.Passing() && (first < 0 || int(slot) < first) {
+		if (o.Refusal.Passing() || o.Refusal == Shed) && (first < 0 || int(slot) < first) {
 			first = int(slot)
 		}
 	}
@@ -222,8 +233,11 @@ func (h *history) append(trouble bool) error {
 // check holds an outcome against what it promises, at the moment it is given.
 func (h *history) check(d *device, slot uint64, o Outcome) {
 	key, s := h.of(d, slot)
+	if o.Refusal == 0 {
+		h.world.leaves("acknowledgment of " + key)
+	}
 	if o.Refusal != 0 {
-		if !o.Refusal.Passing() {
+		if !o.Refusal.Passing() && o.Refusal != Shed {
 			h.mu.Lock()
 			h.faulty[key] = true
 			h.mu.Unlock()
@@ -244,6 +258,7 @@ func (h *history) check(d *device, slot uint64, o Outcome) {
 	if h.audience.Wanted(v) && !h.logged(key) {
 		h.t.Errorf("%s acknowledged, wanted and not in the log", key)
 	}
+	h.world.check(key, v)
 }
 
 func (h *history) of(d *device, slot uint64) (string, sent) {
@@ -274,6 +289,12 @@ func (h *history) end() {
 	l := h.lane("acme")
 	if l.count != 0 || l.used != 0 || l.settling || l.storing {
 		h.t.Errorf("the lane has not come to rest: %d values, %d bytes", l.count, l.used)
+	}
+	if got := h.held(); got != 0 {
+		h.t.Errorf("%v values still count as held", got)
+	}
+	if got := h.reordered(); got != 0 {
+		h.t.Errorf("%v appends counted as reordered, though values of a topic are wanted alike", got)
 	}
 	stored, refused := 0, map[Refusal]int{}
 	for d, number := range h.devices {

@@ -62,9 +62,11 @@ func (p *proof) look() bool {
 	return p.all && !was
 }
 
-// wants reports whether the session log is to have the entry.
+// wants reports whether the session log is to have the entry. The live copy's QoS
+// counts: a value of a QoS 0 device that is left out now could be found wanted behind
+// a later one.
 func (s *step4) wants(e *entry) bool {
-	return s.lane.i.o.Wanted.Wanted(e.v) || s.proof.all && e.qos > 0
+	return s.lane.i.o.Wanted.Wanted(e.v) || s.proof.all && e.v.QoS > 0
 }
 
 // unwanted reports whether an entry that no log holds is unwanted for certain, now.

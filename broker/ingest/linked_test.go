@@ -80,7 +80,7 @@ func TestAReplicaThatTakesItsTimeHoldsOnlyItsBatch(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		r, others := newLinkedRig(t, nil)
 		others.send = func(batch []*value.Value, arrived func()) bool {
-			return string(batch[0].Body) == "1" && after(3 * time.Second)(batch, arrived)
+			return string(batch[0].Body) == "1" && after(3*time.Second)(batch, arrived)
 		}
 		d, other := &device{}, &device{}
 		r.publish(d, "a", "1", 1)
