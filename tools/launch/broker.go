@@ -231,6 +231,9 @@ func (b *Broker) askReady(ctx context.Context, last error) (bool, error) {
 	return true, nil
 }
 
+// SetBinary says which program the next start runs: another release.
+func (b *Broker) SetBinary(path string) { b.binary = path }
+
 // Process returns the running process, or the last one; nil before Start.
 func (b *Broker) Process() *Process { return b.process }
 

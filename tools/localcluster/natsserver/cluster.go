@@ -26,6 +26,8 @@ type Options struct {
 	// Accounts are the names of accounts with JetStream; each has one user of
 	// the same name, whose password is the name too. None: one called BROKER.
 	Accounts []string
+	// Users names an account's user and its password otherwise.
+	Users map[string]User
 	// SyncAlways makes servers sync each write before they answer.
 	SyncAlways bool
 	// MaxPayload is the largest message in bytes. 0: nats-server's, 1 MiB.
@@ -34,6 +36,17 @@ type Options struct {
 	TLS struct{ Cert, Key, CA string }
 	// Host is the address server i listens on. nil: 127.0.0.1 for all.
 	Host func(i int) string
+}
+
+// User is who joins an account.
+type User struct{ Name, Password string }
+
+// user returns the user of an account.
+func (o Options) user(account string) User {
+	if u, named := o.Users[account]; named {
+		return u
+	}
+	return User{account, account}
 }
 
 // Cluster is a set of servers that form one NATS cluster.
@@ -122,7 +135,8 @@ func (c *Cluster) config(s *Server, route string, routes []string) string {
 	}
 	b.WriteString("accounts {\n")
 	for _, a := range c.options.Accounts {
-		fmt.Fprintf(&b, "  %s { jetstream: enabled, users: [ {user: %s, password: %s} ] }\n", a, a, a)
+		u := c.options.user(a)
+		fmt.Fprintf(&b, "  %s { jetstream: enabled, users: [ {user: %q, password: %q} ] }\n", a, u.Name, u.Password)
 	}
 	b.WriteString("  SYS { users: [ {user: SYS, password: SYS} ] }\n}\nsystem_account: SYS\n")
 	return b.String()
@@ -183,7 +197,7 @@ func (s *Server) PID() int { return s.process.PID() }
 // Output is what the server has printed in this life.
 func (s *Server) Output() string { return s.process.Output() }
 
-// URL is where the account's user connects to this server.
+// URL is where the account's user connects to this server, one of the account's name.
 func (s *Server) URL(account string) string {
 	return fmt.Sprintf("nats://%s:%s@%s", account, account, s.Address)
 }

@@ -1,0 +1,110 @@
+package deployment
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+
+	"maestrohub.io/uns/tools/launch"
+)
+
+// Replica is one broker of a deployment.
+type Replica struct {
+	*launch.Broker
+	ID   string
+	NATS Way // to every NATS server
+	Mesh Way // to this replica from those of lower ids
+}
+
+// prepare makes the replica's folder and its ways; it is not started.
+func (d *Deployment) prepare(i int) (*Replica, error) {
+	r := &Replica{ID: fmt.Sprintf("uns-%d", i)}
+	ports, err := launch.Reserve(1)
+	if err != nil {
+		return nil, err
+	}
+	listen := net.JoinHostPort("127.0.0.1", strconv.Itoa(ports[0]))
+	if r.Mesh, err = open(listen); err != nil {
+		return nil, err
+	}
+	var servers, urls []string
+	for _, s := range d.NATS.Servers {
+		servers = append(servers, s.Address)
+	}
+	if r.NATS, err = open(servers...); err != nil {
+		r.Mesh.close()
+		return nil, err
+	}
+	for _, p := range r.NATS {
+		urls = append(urls, "nats://"+p.Address)
+	}
+	settings := map[string]any{
+		"replicaId":               r.ID,
+		"replicas":                d.options.Replicas,
+		"brokerMemberTTL":         d.options.MemberTTL.String(),
+		"brokerMesh":              map[string]any{"listen": listen, "advertise": r.Mesh[0].Address, "certFile": d.file("mesh.crt"), "keyFile": d.file("mesh.key")},
+		"nats":                    map[string]any{"servers": urls, "user": user.Name, "password": user.Password, "copies": min(3, len(urls))},
+		"historian.type":          "timescale",
+		"historian.timescale.url": d.Postgres.URL("postgres"),
+	}
+	maps.Copy(settings, d.options.Settings)
+	dir := d.file(r.ID)
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("prepare %s: %w", r.ID, err)
+	}
+	r.Broker, err = launch.PrepareBroker(launch.BrokerOptions{
+		Binary: d.options.Binary, Dir: dir, Clients: d.options.Clients, Model: d.options.Model, Settings: settings, Env: d.options.Env,
+	})
+	if err != nil {
+		r.NATS.close()
+		r.Mesh.close()
+		return nil, fmt.Errorf("prepare %s: %w", r.ID, err)
+	}
+	return r, nil
+}
+
+// Pause stops the process where it stands; its connections stay open.
+func (r *Replica) Pause() error { return r.Process().Signal(syscall.SIGSTOP) }
+
+// Resume undoes Pause.
+func (r *Replica) Resume() error { return r.Process().Signal(syscall.SIGCONT) }
+
+// Alive reports whether the process runs, paused or not.
+func (r *Replica) Alive() bool {
+	if r.Process() == nil {
+		return false
+	}
+	select {
+	case <-r.Process().Exited():
+		return false
+	default:
+		return true
+	}
+}
+
+// stopBound is the longest a planned stop may take, that of Kubernetes.
+const stopBound = 30 * time.Second
+
+// Upgrade stops the replica as an operator would, and starts it again as another
+// program; an empty path keeps the program.
+func (r *Replica) Upgrade(ctx context.Context, binary string) error {
+	if r.Alive() {
+		if err := r.Stop(stopBound); err != nil {
+			return fmt.Errorf("upgrade %s: %w", r.ID, err)
+		}
+	}
+	if binary != "" {
+		path, err := filepath.Abs(binary)
+		if err != nil {
+			return fmt.Errorf("upgrade %s: %w", r.ID, err)
+		}
+		r.SetBinary(path)
+	}
+	return r.Start(ctx)
+}
