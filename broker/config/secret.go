@@ -7,6 +7,9 @@ type Secret struct{ value string }
 
 const hidden = "(hidden)"
 
+// NewSecret wraps a secret that does not come from a file, such as a test's.
+func NewSecret(value string) Secret { return Secret{value} }
+
 // Reveal is the secret itself, for the one call that needs it.
 func (s Secret) Reveal() string { return s.value }
 

@@ -58,7 +58,7 @@ func clusterSettings() []setting[Config] {
 				host, _, err := net.SplitHostPort(s)
 				return s == "" || err == nil && host != "" && !strings.ContainsFunc(s, unicode.IsSpace)
 			}),
-			"Where other replicas reach this one's mesh listener. Empty: the host's name and the listener's port."),
+			"Where other replicas reach this one's mesh listener. Empty: the address it listens on, or the replica's id if that is every address."),
 		one("brokerMesh.certFile", func(c *Config) *string { return &c.Mesh.CertFile }, "", files("a path, or empty"),
 			"PEM certificate of the mesh, the same file on every replica: a link trusts this one and no other. Needed with `nats.servers`."),
 		one("brokerMesh.keyFile", func(c *Config) *string { return &c.Mesh.KeyFile }, "", files("a path, or empty"),

@@ -129,8 +129,8 @@ func (m *member) address(listening net.Addr) string {
 	if a := m.r.config.Mesh.Advertise; a != "" {
 		return a
 	}
-	_, port, err := net.SplitHostPort(listening.String())
-	if err != nil {
+	host, port, err := net.SplitHostPort(listening.String())
+	if ip := net.ParseIP(host); err != nil || ip != nil && !ip.IsUnspecified() {
 		return listening.String()
 	}
 	return net.JoinHostPort(m.r.id, port)
@@ -169,7 +169,6 @@ func (m *member) on(e cluster.Event) {
 		}
 		m.r.ingest.Serve()
 		m.r.server.Serve(e.Deadline)
-		m.r.log.Info("broker cluster: joined", "replica", m.r.id, "incarnation", e.Deadline.Incarnation().String(), "members", len(m.member.Members()))
 	case cluster.NowFenced:
 		m.r.server.Fence()
 		m.r.ingest.Fence()
