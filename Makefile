@@ -12,6 +12,7 @@ TESTFLAGS ?=
 FUZZTIME  ?= 20s
 SOAKTIME  ?= 10m
 BENCHFLAGS ?=
+REPLICAS  ?= 2
 
 .PHONY: help
 help: ## List the targets
@@ -20,6 +21,11 @@ help: ## List the targets
 .PHONY: run
 run: ## Start the broker with an embedded historian, an example model and a new API client
 	go run ./broker
+
+.PHONY: cluster
+cluster: ## Start REPLICAS (2) replicas with NATS and PostgreSQL; says how to connect and how to break them
+	@tools/setup/install
+	@go run ./tools/localcluster up --replicas $(REPLICAS)
 
 .PHONY: setup
 setup: ## Install what the tests need: Debian packages and npm packages, if absent

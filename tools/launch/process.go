@@ -92,6 +92,16 @@ func (p *Process) PID() int { return p.cmd.Process.Pid }
 // Exited is closed once the program has ended and its output is complete.
 func (p *Process) Exited() <-chan struct{} { return p.exited }
 
+// Running reports whether the program has not ended, be it paused.
+func (p *Process) Running() bool {
+	select {
+	case <-p.exited:
+		return false
+	default:
+		return true
+	}
+}
+
 // Wait waits for the program's end and returns an error that names the program
 // if it ended with another exit code than 0, or if ctx ended first.
 func (p *Process) Wait(ctx context.Context) error {

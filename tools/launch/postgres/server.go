@@ -121,6 +121,9 @@ func (s *Server) Output() string {
 	return s.process.Output()
 }
 
+// Alive reports whether the server runs, paused or not.
+func (s *Server) Alive() bool { return s.process != nil && s.process.Running() }
+
 // Kill is kill -9 of all the server's processes; it returns once they are gone.
 // Killing what has ended is no error.
 func (s *Server) Kill() {

@@ -76,17 +76,7 @@ func (r *Replica) Pause() error { return r.Process().Signal(syscall.SIGSTOP) }
 func (r *Replica) Resume() error { return r.Process().Signal(syscall.SIGCONT) }
 
 // Alive reports whether the process runs, paused or not.
-func (r *Replica) Alive() bool {
-	if r.Process() == nil {
-		return false
-	}
-	select {
-	case <-r.Process().Exited():
-		return false
-	default:
-		return true
-	}
-}
+func (r *Replica) Alive() bool { return r.Process() != nil && r.Process().Running() }
 
 // stopBound is the longest a planned stop may take, that of Kubernetes.
 const stopBound = 30 * time.Second

@@ -191,6 +191,9 @@ func (s *Server) Pause() error {
 // Resume undoes Pause.
 func (s *Server) Resume() error { return s.process.Signal(syscall.SIGCONT) }
 
+// Alive reports whether the process runs, paused or not.
+func (s *Server) Alive() bool { return s.process != nil && s.process.Running() }
+
 // PID is the process id of the running server, or the last one.
 func (s *Server) PID() int { return s.process.PID() }
 

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"maestrohub.io/uns/tools/launch"
+	"maestrohub.io/uns/tools/localcluster/deployment"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := command().ExecuteContext(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "localcluster:", err)
+		stop()
+		os.Exit(1)
+	}
+}
+
+// socket is where commands find the cluster of this user.
+func socket() string {
+	return filepath.Join(os.TempDir(), "localcluster-"+strconv.Itoa(os.Getuid())+".sock")
+}
+
+func command() *cobra.Command {
+	root := &cobra.Command{Use: "localcluster", Short: "A whole clustered broker on this machine, to try and to break", SilenceUsage: true, SilenceErrors: true}
+	path := root.PersistentFlags().String("socket", socket(), "Unix socket of the running cluster")
+
+	var o deployment.Options
+	up := &cobra.Command{Use: "up", Short: "Start a cluster and keep it until interrupted", Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return run(c.Context(), *path, o) }}
+	up.Flags().IntVar(&o.Replicas, "replicas", 2, "broker replicas")
+	up.Flags().DurationVar(&o.MemberTTL, "member-ttl", 10*time.Second, "brokerMemberTTL: fence and failover scale with it")
+	up.Flags().StringVar(&o.Binary, "binary", "", "broker program (built from this repository if empty)")
+	root.AddCommand(up)
+
+	for _, v := range []struct {
+		use, short string
+		min, max   int // arguments
+	}{
+		{"kill <part>", "End a process with kill -9", 1, 1},
+		{"pause <part>", "Stop a process where it stands (SIGSTOP)", 1, 1},
+		{"resume <part>", "Let a paused process go on", 1, 1},
+		{"stop <part>", "Stop a process as an operator would (SIGTERM)", 1, 1},
+		{"restart <part>", "Stop a process if it runs, and start it", 1, 1},
+		{"upgrade <replica> [program]", "Stop a replica and start it as another program", 1, 2},
+		{"cut <way>", "Close all connections of a way, and new ones", 1, 1},
+		{"freeze <way>", "Forward nothing and leave connections open", 1, 1},
+		{"slow <way> <duration>", "Hold every reply for so long", 2, 2},
+		{"heal <way>", "End cut, freeze and slow", 1, 1},
+		{"log <part>", "Print what a process has printed", 1, 1},
+		{"status", "Say how every part is", 0, 0},
+		{"down", "End the cluster", 0, 0},
+	} {
+		root.AddCommand(&cobra.Command{Use: v.use, Short: v.short, Args: cobra.RangeArgs(v.min, v.max),
+			RunE: func(c *cobra.Command, args []string) error {
+				answer, err := ask(c.Context(), *path, append([]string{c.Name()}, args...))
+				if answer != "" {
+					fmt.Fprintln(c.OutOrStdout(), answer)
+				}
+				return err
+			}})
+	}
+	return root
+}
+
+// startBound is how long a cluster may take to start, a build of nats-server
+// included.
+const startBound = 5 * time.Minute
+
+func run(ctx context.Context, path string, o deployment.Options) (err error) {
+	control, err := listen(path)
+	if err != nil {
+		return err
+	}
+	defer control.Close()
+	const client, secret = "demo", "5c9e1f0b7a3d48269f4be2d07c61a85e3f1d0c9b8a7e6f5d4c3b2a1908f7e6d5"
+	o.Clients = []launch.Client{{ID: client, Secret: secret, Workspace: "acme", Scopes: []string{"uns:read", "uns:write", "uns_settings:update", "api_clients:manage"}}}
+	o.Model = model
+	fmt.Println("starting three nats-servers, PostgreSQL and", o.Replicas, "replicas ...")
+	starting, cancel := context.WithTimeout(ctx, startBound)
+	defer cancel()
+	d, err := deployment.Start(starting, o)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.Close()) }()
+	greet(os.Stdout, d, client, secret)
+	return control.serve(ctx, d)
+}
+
+// model lets topics below retained/ keep their last value.
+const model = `
+workspaces:
+  - slug: acme
+    bindings:
+      - topic: retained/#
+        retain: true
+`
