@@ -69,7 +69,21 @@ func (c *connection) takeOver(ctx context.Context, p *mqtt.Connect, grants *acce
 		}
 		f.owner, f.ownerRevision = owner, revision
 	}
-	return c.confirm(ctx, p, grants, f)
+	for {
+		present, err = c.confirm(ctx, p, grants, f)
+		if !errors.Is(err, state.ErrConflict) {
+			return present, err
+		}
+		// A record moved after it was read: what the old owner still wrote before it let
+		// go, or another claim.
+		if f, err = sh.read(ctx, id); err != nil {
+			return false, err
+		}
+		if f.owner == nil || f.owner.Connection != c.held.owner.Connection {
+			return false, fmt.Errorf("%w: another connection has claimed the client identifier", errBusy)
+		}
+		f.owner = nil // it is this connection's: nothing can be read from it any more
+	}
 }
 
 // announce tells the cluster that a device is back, so that its will is held.
@@ -214,7 +228,7 @@ func (c *connection) confirm(ctx context.Context, p *mqtt.Connect, grants *acces
 	se.Queue.Limit = c.server.limits.MaxSubscriberQueue
 	c.resumed = se
 	var writes []func() error
-	if w := p.Will; w != nil {
+	if w := p.Will; w != nil && h.willRevision == 0 {
 		h.will = &cluster.Will{Client: id, Connection: h.owner.Connection, Incarnation: h.owner.Incarnation, Identity: grants.ClientID(), Workspace: grants.Workspace(),
 			Delay: w.Delay, Expiry: expiry, Topic: w.Topic, Payload: w.Payload, QoS: w.QoS, Retain: w.Retain, MessageExpiry: w.MessageExpiry, HasExpiry: w.HasExpiry, Properties: w.Properties}
 		writes = append(writes, func() (err error) {

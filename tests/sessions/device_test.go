@@ -19,8 +19,9 @@ import (
 type device struct {
 	id, user string
 	version  mqtt.Version
-	address  string
-	random   *rand.Rand
+	// addresses are the replicas' it may connect to.
+	addresses []string
+	random    *rand.Rand
 
 	nc  net.Conn
 	in  *bufio.Reader
@@ -29,6 +30,7 @@ type device struct {
 	left int
 	// fresh: no session of this device is there yet. clean: there never is one.
 	fresh, clean bool
+	refused      int // CONNECTs
 }
 
 // errLost is a connection the device itself gave up.
@@ -37,10 +39,24 @@ var errLost = errors.New("connection lost on purpose")
 // connect opens a connection and resumes the session. It leaves an old connection
 // to the broker, to be taken over, half of the time.
 func (d *device) connect(receiveMaximum uint16) error {
+	for {
+		err := d.connectOnce(receiveMaximum)
+		if !errors.Is(err, errUnavailable) {
+			return err
+		}
+		d.refused++ // a device that is told so tries again
+	}
+}
+
+// errUnavailable is a CONNECT refused because the session could not be taken up in
+// time.
+var errUnavailable = errors.New("server unavailable")
+
+func (d *device) connectOnce(receiveMaximum uint16) error {
 	if d.nc != nil && d.random.IntN(2) == 0 {
 		_ = d.nc.Close()
 	}
-	nc, err := net.Dial("tcp", d.address)
+	nc, err := net.Dial("tcp", d.addresses[d.random.IntN(len(d.addresses))])
 	if err != nil {
 		return err
 	}
@@ -62,6 +78,9 @@ func (d *device) connect(receiveMaximum uint16) error {
 	var ack mqtt.Connack
 	if err := ack.Decode(d.version, h, body); err != nil {
 		return err
+	}
+	if ack.Code == mqtt.ServerUnavailable {
+		return errUnavailable
 	}
 	if ack.Code != mqtt.Success {
 		return fmt.Errorf("CONNACK %v", ack.Code)

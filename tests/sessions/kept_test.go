@@ -9,18 +9,34 @@ import (
 	"maestrohub.io/uns/broker/config"
 	"maestrohub.io/uns/broker/mqtt"
 	"maestrohub.io/uns/tests/mqtttest"
+	"maestrohub.io/uns/tests/site"
 )
 
 // patience is how long a run may make no progress at all before it has failed.
 const patience = 60 * time.Second
 
 func TestEverySessionGetsEveryAcknowledgedValueWhateverIsLost(t *testing.T) {
-	const publishers, count = 4, 1000
-	b := mqtttest.Start(t, func(c *config.Config) {
-		// Small bounds, so that windows fill and sessions fall behind all the time.
-		c.Limits.ReceiveMaximum = 50
-		c.Limits.MaxClientWritesPending = 20
-	})
+	b := mqtttest.Start(t, small)
+	keepEverything(t, 1000, b.Address("tcp"))
+}
+
+func TestEverySessionGetsEveryAcknowledgedValueOnWhicheverReplica(t *testing.T) {
+	s := site.Start(t)
+	a, b := s.Replica(t, "a", small), s.Replica(t, "b", small)
+	keepEverything(t, 200, a.Address("tcp"), b.Address("tcp"))
+}
+
+// small sets small bounds, so that windows fill and sessions fall behind all the
+// time.
+func small(c *config.Config) {
+	c.Limits.ReceiveMaximum = 50
+	c.Limits.MaxClientWritesPending = 20
+}
+
+// keepEverything has publishers publish count values each to brokers at these
+// addresses while everybody loses connections, and checks what arrived.
+func keepEverything(t *testing.T, count int, addresses ...string) {
+	const publishers = 4
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	newDevice := func(i int, id string) device {
@@ -28,7 +44,7 @@ func TestEverySessionGetsEveryAcknowledgedValueWhateverIsLost(t *testing.T) {
 		if i%2 == 1 {
 			version = mqtt.V311
 		}
-		return device{id: id, user: "dev-a", version: version, address: b.Address("tcp"), random: rand.New(rand.NewPCG(seed, uint64(len(id)*1000+i))), fresh: true}
+		return device{id: id, user: "dev-a", version: version, addresses: addresses, random: rand.New(rand.NewPCG(seed, uint64(len(id)*1000+i))), fresh: true}
 	}
 	stop, calm, failed := make(chan struct{}), make(chan struct{}), make(chan error, 32)
 	var subscribers []*subscriber

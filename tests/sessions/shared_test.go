@@ -23,7 +23,7 @@ func TestASharedSubscriptionLosesNothingWhileMembersComeAndGo(t *testing.T) {
 	var members []*subscriber
 	running := make(chan struct{}, 8)
 	for i := range 4 {
-		d := device{id: fmt.Sprintf("member-%d", i), user: "dev-a", version: mqtt.V5, address: b.Address("tcp"),
+		d := device{id: fmt.Sprintf("member-%d", i), user: "dev-a", version: mqtt.V5, addresses: []string{b.Address("tcp")},
 			random: rand.New(rand.NewPCG(seed, uint64(i))), fresh: true, clean: i%2 == 1}
 		// One member never goes: with nobody there a shared message is nobody's.
 		s := &subscriber{device: d, filter: "$share/group/" + mqtttest.Data("plant", "shared/#"), qos: 1, loss: 10 + 30*i,
@@ -46,7 +46,7 @@ func TestASharedSubscriptionLosesNothingWhileMembersComeAndGo(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	p := &publisher{device: device{id: "publisher", user: "dev-b", version: mqtt.V5, address: b.Address("tcp"), random: rand.New(rand.NewPCG(seed, 99)), fresh: true},
+	p := &publisher{device: device{id: "publisher", user: "dev-b", version: mqtt.V5, addresses: []string{b.Address("tcp")}, random: rand.New(rand.NewPCG(seed, 99)), fresh: true},
 		topic: "shared/x", qos: 1, count: count, window: 20}
 	if err := p.run(); err != nil {
 		t.Fatal(err)

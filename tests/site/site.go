@@ -1,0 +1,90 @@
+// Package site starts what replicas in a test's process share: a real NATS cluster
+// and the mesh certificate.
+package site
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"maestrohub.io/uns/broker/config"
+	"maestrohub.io/uns/tests/harness"
+	"maestrohub.io/uns/tests/mqtttest"
+	"maestrohub.io/uns/tools/localcluster/natsserver"
+)
+
+// Site is a NATS cluster of three servers and what replicas need to share it.
+type Site struct {
+	*natsserver.Cluster
+	cert, key string
+}
+
+// Start starts the servers; they are killed when the test ends.
+func Start(t *testing.T) *Site {
+	t.Helper()
+	dir := t.TempDir()
+	c, err := natsserver.Start(natsserver.Options{Dir: filepath.Join(dir, "nats"), MaxPayload: 8 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := c.Ready(ctx); err != nil {
+		t.Fatal(err)
+	}
+	s := &Site{Cluster: c, cert: filepath.Join(dir, "tls.crt"), key: filepath.Join(dir, "tls.key")}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "mesh"}, NotAfter: time.Now().Add(time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for file, block := range map[string]*pem.Block{s.cert: {Type: "CERTIFICATE", Bytes: der}, s.key: {Type: "EC PRIVATE KEY", Bytes: private}} {
+		if err := os.WriteFile(file, pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s
+}
+
+// Replica starts one replica inside the test's process and waits until it serves.
+// Each has a historian of its own. change, if not nil, changes its configuration.
+func (s *Site) Replica(t *testing.T, id string, change func(*config.Config)) *mqtttest.Broker {
+	t.Helper()
+	b := mqtttest.Start(t, func(c *config.Config) {
+		c.ReplicaID = id
+		c.MemberTTL = 5 * time.Second
+		for _, u := range s.URLs("BROKER") {
+			at := strings.LastIndex(u, "@")
+			c.NATS.Servers = append(c.NATS.Servers, "nats://"+u[at+1:])
+		}
+		c.NATS.User, c.NATS.Password = "BROKER", config.NewSecret("BROKER")
+		c.NATS.Copies = 3
+		c.Mesh = config.Mesh{Listen: "127.0.0.1:0", CertFile: s.cert, KeyFile: s.key}
+		if change != nil {
+			change(c)
+		}
+	})
+	harness.Eventually(t, "replica "+id+" to serve", func() (bool, string) {
+		return strings.Contains(b.Logged(), "broker cluster: joined"), b.Logged()
+	})
+	return b
+}
