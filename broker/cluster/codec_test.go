@@ -5,6 +5,7 @@ import (
 	"errors"
 	"reflect"
 	"testing"
+	"time"
 
 	"maestrohub.io/uns/broker/value"
 )
@@ -102,6 +103,14 @@ func TestTheWrittenFormatIsNeverAboveTheFloor(t *testing.T) {
 				t.Errorf("%s at floor %d is written in format %d", r.name, floor, got)
 			}
 		}
+	}
+}
+
+func TestAConnectionEndsOnce(t *testing.T) {
+	first := time.Unix(100, 5)
+	o := Owner{Connection: id(1)}.End(Lost, first)
+	if again := o.End(EndedGone, first.Add(time.Hour)); again != o || o.Ending != Lost || o.Ended != first.UnixNano() {
+		t.Errorf("ended as %+v, then as %+v", o, again)
 	}
 }
 

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"flag"
 	"testing"
 	"time"
 )
@@ -234,16 +235,66 @@ func TestAnswersOfAnEarlierIncarnationAreNeverActedOn(t *testing.T) {
 	if out := c.joinDone(old, 1, false, nil, w.now); len(out) != 0 || c.joined {
 		t.Error("joined by an earlier incarnation's touch")
 	}
-	c.beatDone(old, w.now, true, w.now)
-	if !c.lease.held.IsZero() {
-		t.Error("the lease is renewed by an earlier incarnation's heartbeat")
-	}
 	stranger := life1("z", 1)
 	c.view.ending(stranger, w.now)
 	c.judgeDone(old, stranger, true, w.now)
 	if c.view.ending(stranger, w.now) != Held {
 		t.Error("a judgment sent before the fence is acted on")
 	}
+	c.reg.begin(w.now)
+	c.reg.there = false
+	c.reg.next(w.now)
+	c.claimDone(c.id, 1000, nil, w.now)
+	if c.stage != joining {
+		t.Fatalf("stage %v", c.stage)
+	}
+	if c.joinDone(old, 1, false, nil, w.now); c.joined {
+		t.Error("joined by an earlier incarnation's touch")
+	}
+	held := c.lease.held
+	if c.beatDone(old, w.now.Add(time.Second), true, w.now.Add(time.Second)); c.lease.held != held {
+		t.Error("the lease is renewed by an earlier incarnation's heartbeat")
+	}
+}
+
+// C4: its heartbeats land and come back through the watch, but their answers do not.
+func TestWithoutACurrentLeaseNobodyIsJudged(t *testing.T) {
+	w := newWorld(t, 12, 1)
+	w.run(at(13.5))
+	n := w.nodes[0]
+	n.core.view.ending(life1("z", 1), w.now) // proven silent from 28.5 s on
+	w.run(at(18.5))
+	n.back = time.Hour
+	w.run(at(29.5))
+	if n.core.stage != serving || n.core.deadline.MayDecide(w.now) {
+		w.fail("stage %v, decides %v", n.core.stage, n.core.deadline.MayDecide(w.now))
+	}
+	if n.core.viewAsOf.Before(at(28.5)) {
+		w.fail("no heartbeat came back after 28.5 s")
+	}
+	if len(w.gone) != 0 {
+		w.fail("judged")
+	}
+	w.report()
+}
+
+func TestAnEntryMissingFromAListingFencesOnceItWasSeen(t *testing.T) {
+	w := newWorld(t, 13, 1)
+	n := w.nodes[0]
+	w.run(at(0.05))
+	n.core.own.echoed = false
+	n.core.lost()
+	n.core.ready(w.now) // the listing was made before the entry landed
+	if n.core.cause != 0 {
+		w.fail("fenced for %v before the entry was ever seen", n.core.cause)
+	}
+	w.run(at(20))
+	n.core.lost()
+	n.carryOut(n.core.ready(w.now))
+	if n.core.cause != EntryGone || n.core.stage == serving {
+		w.fail("serves without an entry: stage %v, cause %v", n.core.stage, n.core.cause)
+	}
+	w.report()
 }
 
 func TestBelowTheFloorNobodyServes(t *testing.T) {
@@ -262,12 +313,11 @@ func TestBelowTheFloorNobodyServes(t *testing.T) {
 	w.report()
 }
 
+// seeds is how many runs: more, for as long as somebody wants to wait.
+var seeds = flag.Uint64("seeds", 60, "runs of the simulated cluster")
+
 func TestNothingIsJudgedGoneWhileItServes(t *testing.T) {
-	seeds := uint64(150)
-	if testing.Short() {
-		seeds = 20
-	}
-	for seed := range seeds {
+	for seed := range *seeds {
 		w := newWorld(t, seed, 3)
 		faults(w)
 		if n := w.serving(); n != 3 {

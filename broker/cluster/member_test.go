@@ -243,7 +243,7 @@ func TestAHalfOpenConnectionFencesAndTheLeaseStaysRenewed(t *testing.T) {
 		if took := at.Sub(silent); took < 15*time.Second || took > 17*time.Second {
 			t.Errorf("fenced after %v of silence", took)
 		}
-		if how, _ := b.ended(time.Second, d.Incarnation()); how != EndedFenced {
+		if how, _ := b.ended(50*time.Millisecond, d.Incarnation()); how != EndedFenced {
 			t.Errorf("for the others it %v", how)
 		}
 		rest(t.Context(), 60*time.Second)
@@ -368,6 +368,102 @@ func TestTheFloorRisesOnceTheLastOldReplicaIsGone(t *testing.T) {
 			t.Errorf("%+v", s)
 		}
 		old.kill()
+		c.stop(a)
+	})
+}
+
+// lagging is a store whose watches give everything late.
+type lagging struct {
+	state.Store
+	by time.Duration
+}
+
+type laggingBucket struct {
+	state.Bucket
+	by time.Duration
+}
+
+type laggingWatch struct {
+	state.Watch
+	updates chan state.Update
+}
+
+func (w laggingWatch) Updates() <-chan state.Update { return w.updates }
+
+func (l lagging) Bucket(ctx context.Context, name string) (state.Bucket, error) {
+	b, err := l.Store.Bucket(ctx, name)
+	return laggingBucket{b, l.by}, err
+}
+
+func (l laggingBucket) Watch(ctx context.Context, prefix string) (state.Watch, error) {
+	inner, err := l.Bucket.Watch(ctx, prefix)
+	if err != nil {
+		return nil, err
+	}
+	w := laggingWatch{inner, make(chan state.Update)}
+	type late struct {
+		state.Update
+		at time.Time
+	}
+	queue := make(chan late, 1000)
+	go func() {
+		defer close(queue)
+		for u := range inner.Updates() {
+			queue <- late{u, time.Now().Add(l.by)}
+		}
+	}()
+	go func() {
+		defer close(w.updates)
+		for u := range queue {
+			if rest(ctx, time.Until(u.at)) == nil {
+				w.updates <- u.Update
+			}
+		}
+	}()
+	return w, nil
+}
+
+// B14: the raiser's watch lags, so the old replica that has just joined is not yet in
+// its view.
+func TestTheFloorIsNotRaisedOverAMemberNotYetSeen(t *testing.T) {
+	inCluster(t, func(t *testing.T, c *replicas) {
+		m, err := Start(t.Context(), Options{Replica: "uns-0", TTL: 10 * time.Second, Store: lagging{c.store, 2 * time.Second}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.mu.Lock()
+		m.core.newest = 2
+		m.mu.Unlock()
+		rest(t.Context(), 10*time.Second)
+		old := c.start("uns-1")
+		old.serves(time.Second)
+		if len(m.Members()) != 1 {
+			t.Fatalf("members %v", m.Members())
+		}
+		if f, err := m.RaiseFloor(t.Context(), m.Deadline()); f != 1 || err != nil {
+			t.Errorf("raised to %d, %v", f, err)
+		}
+		c.stop(old)
+		if err := m.Stop(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// B19: the process was paused between the decision and the write, and is another
+// incarnation now.
+func TestAJudgmentLeavesOnlyUnderTheDeadlineItWasDecidedUnder(t *testing.T) {
+	inCluster(t, func(t *testing.T, c *replicas) {
+		a := c.start("uns-0")
+		d := a.serves(time.Second)
+		a.judge(t.Context(), life1("uns-0", 5), life1("z", 1))
+		if there(t, c, state.Members, "z") {
+			t.Error("a judgment of an earlier incarnation was written")
+		}
+		a.judge(t.Context(), d.Incarnation(), life1("z", 1))
+		if !there(t, c, state.Members, "z") {
+			t.Error("no judgment was written")
+		}
 		c.stop(a)
 	})
 }

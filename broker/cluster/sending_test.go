@@ -260,7 +260,11 @@ func TestAnAnswerAfterTheFenceSendsNothing(t *testing.T) {
 	s := newSending(t)
 	s.owner(Owner{Connection: id(1), Incarnation: life1("a", 1)})
 	s.wills.wrote = func(revision uint64, err error) (uint64, error) { s.may = false; return revision, err }
+	before, _ := s.owners.Bucket.Get(t.Context(), "dev")
 	s.expect(WillFenced, 0, true)
+	if after, _ := s.owners.Bucket.Get(t.Context(), "dev"); after.Revision != before.Revision {
+		t.Error("the owner record was touched after the fence")
+	}
 
 	s = newSending(t)
 	s.owner(Owner{Connection: id(1), Incarnation: life1("a", 1)})

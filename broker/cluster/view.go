@@ -176,9 +176,6 @@ func (v *view) all() []*life {
 // sent notes an own heartbeat: it will prove, by its echo, the silence of all who
 // have been silent for long enough.
 func (v *view) sent(beat uint64, at time.Time) {
-	if v.blind {
-		return
-	}
 	for _, l := range v.all() {
 		if l.proof == 0 && at.Sub(l.seen) >= v.timing.Proof() {
 			l.proof = beat

@@ -96,6 +96,11 @@ func TestAWatchThatLostTrackProvesNothing(t *testing.T) {
 	if judge, _ := v.echo(1, at(15.1)); len(judge) != 0 {
 		t.Fatalf("judges %v while blind", judge)
 	}
+	v.sent(2, at(15.2))
+	// The own entry in a listing is no echo: a listing has no order.
+	if judge, _ := v.echo(2, at(15.3)); len(judge) != 0 {
+		t.Fatalf("judges %v by a listing", judge)
+	}
 	v.sent(2, at(15.5))
 	v.ready(at(16))
 	for beat, s := uint64(3), 16.0; s < 31; s++ {

@@ -169,7 +169,7 @@ func (n *node) tick(process int) {
 			silent = n.w.now.Sub(n.hungAt)
 		}
 		n.carryOut(n.core.tick(silent, n.w.now))
-		if n.w.bugs.judgeByTime && n.core.stage == serving {
+		if n.w.bugs.judgeByTime && n.core.deadline.MayDecide(n.w.now) {
 			for _, l := range n.core.view.lives {
 				if i := l.entry.Incarnation; i.Replica != n.name && l.entry.Phase < Stopped && n.w.now.Sub(l.seen) >= n.w.timing.Proof() {
 					n.carryOut([]effect{{id: n.core.id, judge: &i}})
@@ -302,7 +302,7 @@ func (n *node) carryOut(effects []effect) {
 			})
 		case e.judge != nil:
 			if !n.core.deadline.MayDecide(w.now) {
-				continue
+				w.fail("%s judges without a current lease", n.name)
 			}
 			w.say("%s judges %v", n.name, *e.judge)
 			value := Entry{Incarnation: *e.judge, Phase: Gone, Oldest: 1, Newest: 1}.Encode(1)
