@@ -4,6 +4,6 @@
 // checker holds what each subscriber received against what each publisher was
 // told.
 //
-// device_test.go is a client that keeps its half of the session state as the
-// standard asks, kept_test.go the run and the checker.
+// Package device has the clients and the checker; kept_test.go and shared_test.go
+// are the runs.
 package sessions

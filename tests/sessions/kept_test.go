@@ -1,6 +1,7 @@
 package sessions
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -8,6 +9,7 @@ import (
 
 	"maestrohub.io/uns/broker/config"
 	"maestrohub.io/uns/broker/mqtt"
+	"maestrohub.io/uns/tests/device"
 	"maestrohub.io/uns/tests/mqtttest"
 	"maestrohub.io/uns/tests/site"
 )
@@ -39,42 +41,47 @@ func keepEverything(t *testing.T, count int, addresses ...string) {
 	const publishers = 4
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
-	newDevice := func(i int, id string) device {
+	start := func(i int, id string) device.Device {
 		version := mqtt.V5
 		if i%2 == 1 {
 			version = mqtt.V311
 		}
-		return device{id: id, user: "dev-a", version: version, addresses: addresses, random: rand.New(rand.NewPCG(seed, uint64(len(id)*1000+i))), fresh: true}
+		return newDevice(addresses, id, "dev-a", version, rand.New(rand.NewPCG(seed, uint64(len(id)*1000+i))))
 	}
-	stop, calm, failed := make(chan struct{}), make(chan struct{}), make(chan error, 32)
-	var subscribers []*subscriber
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	calm, failed := make(chan struct{}), make(chan error, 32)
+	var subscribers []*device.Subscriber
 	for i := range 6 {
-		s := &subscriber{device: newDevice(i, fmt.Sprintf("subscriber-%d", i)), filter: mqtttest.Data("plant", "kept/#"), qos: byte(1 + i%2),
-			loss: 5 + 40*i, received: make(map[string][]int), changed: make(chan struct{}, 1)}
+		s := &device.Subscriber{Device: start(i, fmt.Sprintf("subscriber-%d", i)), Filter: mqtttest.Data("plant", "kept/#"), QoS: byte(1 + i%2),
+			Loss: 5 + 40*i, Changed: make(chan struct{}, 1)}
 		if i == 3 {
-			s.filter = mqtttest.Data("plant", "kept/2/+") // one that wants a part of the log only
+			s.Filter = onlyTwo
 		}
 		subscribers = append(subscribers, s)
 	}
 	running := make(chan struct{}, len(subscribers))
 	for _, s := range subscribers {
 		go func() {
-			if err := s.run(stop, calm); err != nil {
+			if err := s.Run(ctx, calm); err != nil {
 				failed <- err
 			}
 			running <- struct{}{}
 		}()
 		select {
-		case <-s.changed: // subscribed
+		case <-s.Changed: // subscribed
 		case err := <-failed:
 			t.Fatal(err)
 		}
 	}
+	var sending []*device.Publisher
 	done := make(chan struct{}, publishers)
 	for i := range publishers {
-		p := &publisher{device: newDevice(i, fmt.Sprintf("publisher-%d", i)), topic: fmt.Sprintf("kept/%d/x", i), qos: byte(1 + i/2), count: count, window: 5 + 10*i, loss: 30 + 100*i}
+		p := &device.Publisher{Device: start(i, fmt.Sprintf("publisher-%d", i)), Name: mqtttest.Inbox("dev-a", fmt.Sprintf("kept/%d/x", i)),
+			QoS: byte(1 + i/2), Count: count, Window: 5 + 10*i, Loss: 30 + 100*i}
+		sending = append(sending, p)
 		go func() {
-			if err := p.run(); err != nil {
+			if err := p.Run(ctx); err != nil {
 				failed <- err
 			}
 			done <- struct{}{}
@@ -91,76 +98,63 @@ func keepEverything(t *testing.T, count int, addresses ...string) {
 	for _, s := range subscribers {
 		awaitAll(t, s, publishers, count, failed)
 	}
-	close(stop)
+	stop()
 	for range subscribers {
 		<-running
 	}
 	for _, s := range subscribers {
-		check(t, s, publishers, count)
+		for i, p := range sending {
+			if !wants(s, i) {
+				continue
+			}
+			problems, doubled, excused := device.Check(s, kept(i), p)
+			for _, problem := range problems {
+				t.Error(problem)
+			}
+			// No replica dies here, so nothing is excused.
+			if excused > 0 {
+				t.Errorf("%s from %s: %d values came again though both sides are QoS 2", s.ID, p.ID, excused)
+			}
+			t.Logf("%s: publisher %d: %d values, %d of them repetitions", s.ID, i, len(s.Received(kept(i))), doubled)
+		}
 	}
 }
 
+// onlyTwo is the filter of a subscriber that wants a part of the log only.
+var onlyTwo = mqtttest.Data("plant", "kept/2/+")
+
+// kept is the name on which a publisher's values come.
+func kept(publisher int) string { return mqtttest.Data("plant", fmt.Sprintf("kept/%d/x", publisher)) }
+
+func wants(s *device.Subscriber, publisher int) bool { return s.Filter != onlyTwo || publisher == 2 }
+
+// newDevice returns a device that connects to any of the addresses.
+func newDevice(addresses []string, id, user string, version mqtt.Version, random *rand.Rand) device.Device {
+	return device.Device{ID: id, User: user, Secret: mqtttest.Secret(user), Version: version, Fresh: true, Random: random,
+		Address: func() string { return addresses[random.IntN(len(addresses))] }}
+}
+
 // awaitAll waits until the subscriber has the last value of every topic it wants.
-func awaitAll(t *testing.T, s *subscriber, publishers, count int, failed <-chan error) {
+func awaitAll(t *testing.T, s *device.Subscriber, publishers, count int, failed <-chan error) {
 	t.Helper()
 	for {
 		complete := true
-		s.mu.Lock()
 		for i := range publishers {
-			name := mqtttest.Data("plant", fmt.Sprintf("kept/%d/x", i))
-			if s.wants(i) && (len(s.received[name]) == 0 || s.received[name][len(s.received[name])-1] != count) {
-				complete = false
-			}
+			got := s.Received(kept(i))
+			complete = complete && (!wants(s, i) || len(got) > 0 && got[len(got)-1] == count)
 		}
-		s.mu.Unlock()
 		if complete {
 			return
 		}
 		select {
-		case <-s.changed:
+		case <-s.Changed:
 		case err := <-failed:
 			t.Fatal(err)
 		case <-time.After(patience):
-			check(t, s, publishers, count)
-			t.Fatalf("%s: nothing came for %v", s.id, patience)
-		}
-	}
-}
-
-func (s *subscriber) wants(publisher int) bool {
-	return s.filter != mqtttest.Data("plant", "kept/2/+") || publisher == 2
-}
-
-// check holds what a subscriber received against what was published: everything,
-// first appearances in order, and once where both sides are QoS 2.
-func check(t *testing.T, s *subscriber, publishers, count int) {
-	t.Helper()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for i := range publishers {
-		if !s.wants(i) {
-			continue
-		}
-		numbers := s.received[mqtttest.Data("plant", fmt.Sprintf("kept/%d/x", i))]
-		once := s.qos == 2 && i/2 == 1
-		next, doubled := 1, 0
-		for at, n := range numbers {
-			switch {
-			case n == next:
-				next++
-			case n > next:
-				t.Errorf("%s: publisher %d: value %d came (place %d) before %d did", s.id, i, n, at, next)
-				next = n + 1
-			default:
-				doubled++
-				if once {
-					t.Errorf("%s: publisher %d: value %d came again (place %d) though both sides are QoS 2", s.id, i, n, at)
-				}
+			for i := range publishers {
+				t.Logf("%s: publisher %d: %d values", s.ID, i, len(s.Received(kept(i))))
 			}
+			t.Fatalf("%s: nothing came for %v", s.ID, patience)
 		}
-		if next != count+1 {
-			t.Errorf("%s: publisher %d: the last value was %d of %d", s.id, i, next-1, count)
-		}
-		t.Logf("%s: publisher %d: %d values, %d of them repetitions", s.id, i, len(numbers), doubled)
 	}
 }

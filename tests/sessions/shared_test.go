@@ -1,6 +1,7 @@
 package sessions
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -8,6 +9,7 @@ import (
 
 	"maestrohub.io/uns/broker/config"
 	"maestrohub.io/uns/broker/mqtt"
+	"maestrohub.io/uns/tests/device"
 	"maestrohub.io/uns/tests/mqtttest"
 )
 
@@ -19,15 +21,16 @@ func TestASharedSubscriptionLosesNothingWhileMembersComeAndGo(t *testing.T) {
 	b := mqtttest.Start(t, func(c *config.Config) { c.Limits.MaxClientWritesPending = 20 })
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
-	stop, calm, failed := make(chan struct{}), make(chan struct{}), make(chan error, 32)
-	var members []*subscriber
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	calm, failed := make(chan struct{}), make(chan error, 32)
+	var members []*device.Subscriber
 	running := make(chan struct{}, 8)
 	for i := range 4 {
-		d := device{id: fmt.Sprintf("member-%d", i), user: "dev-a", version: mqtt.V5, addresses: []string{b.Address("tcp")},
-			random: rand.New(rand.NewPCG(seed, uint64(i))), fresh: true, clean: i%2 == 1}
+		s := &device.Subscriber{Device: newDevice([]string{b.Address("tcp")}, fmt.Sprintf("member-%d", i), "dev-a", mqtt.V5, rand.New(rand.NewPCG(seed, uint64(i)))),
+			Filter: "$share/group/" + mqtttest.Data("plant", "shared/#"), QoS: 1, Loss: 10 + 30*i, Changed: make(chan struct{}, 1)}
+		s.Clean = i%2 == 1
 		// One member never goes: with nobody there a shared message is nobody's.
-		s := &subscriber{device: d, filter: "$share/group/" + mqtttest.Data("plant", "shared/#"), qos: 1, loss: 10 + 30*i,
-			received: make(map[string][]int), changed: make(chan struct{}, 1)}
 		members = append(members, s)
 		steady := calm
 		if i == 0 {
@@ -35,20 +38,20 @@ func TestASharedSubscriptionLosesNothingWhileMembersComeAndGo(t *testing.T) {
 			close(steady)
 		}
 		go func() {
-			if err := s.run(stop, steady); err != nil {
+			if err := s.Run(ctx, steady); err != nil {
 				failed <- err
 			}
 			running <- struct{}{}
 		}()
 		select {
-		case <-s.changed:
+		case <-s.Changed:
 		case err := <-failed:
 			t.Fatal(err)
 		}
 	}
-	p := &publisher{device: device{id: "publisher", user: "dev-b", version: mqtt.V5, addresses: []string{b.Address("tcp")}, random: rand.New(rand.NewPCG(seed, 99)), fresh: true},
-		topic: "shared/x", qos: 1, count: count, window: 20}
-	if err := p.run(); err != nil {
+	p := &device.Publisher{Device: newDevice([]string{b.Address("tcp")}, "publisher", "dev-b", mqtt.V5, rand.New(rand.NewPCG(seed, 99))),
+		Name: mqtttest.Inbox("dev-b", "shared/x"), QoS: 1, Count: count, Window: 20}
+	if err := p.Run(ctx); err != nil {
 		t.Fatal(err)
 	}
 	close(calm)
@@ -57,12 +60,11 @@ func TestASharedSubscriptionLosesNothingWhileMembersComeAndGo(t *testing.T) {
 	for {
 		got, each := make(map[int]bool), make([]int, len(members))
 		for i, s := range members {
-			s.mu.Lock()
-			for _, n := range s.received[name] {
+			received := s.Received(name)
+			for _, n := range received {
 				got[n] = true
 			}
-			each[i] = len(s.received[name])
-			s.mu.Unlock()
+			each[i] = len(received)
 		}
 		if len(got) == count {
 			t.Logf("received by each member: %v, of %d values", each, count)
@@ -87,7 +89,7 @@ func TestASharedSubscriptionLosesNothingWhileMembersComeAndGo(t *testing.T) {
 			t.Fatalf("the group has %d of %d values; missing %v, received by each: %v", len(got), count, missing, each)
 		}
 	}
-	close(stop)
+	stop()
 	for range members {
 		<-running
 	}
