@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -44,14 +45,15 @@ type link struct {
 	ended    chan struct{} // reason and farewell are set
 	reason   error
 	farewell bool
+	drained  chan struct{} // the reader has ended
 }
 
 func newLink(p *peer, pr *pair, w *wire, conn *tls.Conn, version, attempt uint64) *link {
 	return &link{peer: p, pair: pr, wire: w, conn: conn, version: version, attempt: attempt,
-		waking: make(chan struct{}, 1), ended: make(chan struct{}), finished: make(chan struct{})}
+		waking: make(chan struct{}, 1), ended: make(chan struct{}), drained: make(chan struct{}), finished: make(chan struct{})}
 }
 
-// farewellTime bounds the last write of a link.
+// farewellTime bounds the last write of a link, and the wait for the other end to close it.
 const farewellTime = 250 * time.Millisecond
 
 // end ends the link. With farewell, the writer says goodbye first. Only the first call counts. It does not block.
@@ -83,6 +85,10 @@ func (l *link) run(rest frames) {
 	})
 	err := l.read(rest)
 	l.end(err, errors.Is(err, errFrame))
+	if l.farewell { // bytes that nobody reads would reset the connection, and the goodbye with it
+		io.Copy(io.Discard, l.wire)
+	}
+	close(l.drained)
 	writer.Wait()
 	l.peer.finishedLink(l)
 	close(l.finished)
@@ -125,11 +131,21 @@ func (l *link) write() {
 		case <-l.waking:
 		case <-l.ended:
 			if l.farewell {
-				buf = appendBye(l.gather(buf[:0]), l.reason.Error())
-				l.put(buf)
+				l.goodbye(buf[:0])
 			}
 			return
 		}
+	}
+}
+
+// goodbye writes what is due with the reason after it, and gives the other end time to read it and to close.
+func (l *link) goodbye(buf []byte) {
+	if !l.put(appendBye(l.gather(buf), l.reason.Error())) {
+		return
+	}
+	select {
+	case <-l.drained:
+	case <-time.After(farewellTime):
 	}
 }
 

@@ -38,6 +38,11 @@ func (l *link) read(rest frames) error {
 		if n > 0 {
 			l.heard.Store(int64(l.peer.m.now()))
 			r.frames.end += n
+			select {
+			case <-l.ended:
+				return l.reason
+			default:
+			}
 			if err := r.take(); err != nil {
 				return err
 			}

@@ -472,3 +472,25 @@ func TestAConnectionThatSaysNothingIsClosed(t *testing.T) {
 		t.Errorf("not closed: %v", err)
 	}
 }
+
+func TestAHandshakeThatWasOvertakenDoesNotTakeTheLink(t *testing.T) {
+	b := alone(t)
+	slow := dialRaw(t, b.Status().Address)
+	slow.Write(appendHello(nil, hello{versions: Spoken, from: "a", incarnation: 1, to: "b", attempt: 1}))
+	for _, want := range []kind{kindHello, kindResume} {
+		if k, _, err := slow.read(); k != want {
+			t.Fatalf("kind %d, %v", k, err)
+		}
+	}
+	if err := dialRaw(t, b.Status().Address).greet(1, 2, 0); err != nil {
+		t.Fatal(err)
+	}
+	b.waitLinked(t, 1)
+	slow.Write(appendNumber(nil, kindResume, 0))
+	if k, _, err := slow.read(); err == nil {
+		t.Errorf("the overtaken attempt gets a frame of kind %d", k)
+	}
+	if s := b.Status(); s.LinksUp != 1 || strings.Contains(b.logs.String(), "link down") {
+		t.Errorf("%+v\n%s", s, b.logs)
+	}
+}
