@@ -91,16 +91,22 @@ func Prepare(t testing.TB, o Options) *Broker {
 	if err != nil {
 		t.Fatal(err)
 	}
-	secrets := map[string]string{}
-	for _, c := range o.Clients {
-		secrets[c.ID] = c.Secret
-	}
 	t.Cleanup(func() {
 		b.Kill()
 		if t.Failed() {
 			t.Logf("the broker printed:\n%s", tail(b.Output(), 200))
 		}
 	})
+	return Attach(b, o.Clients)
+}
+
+// Attach gives a broker that something else prepared, with these clients, the
+// methods of this package. It is not ended with the test.
+func Attach(b *launch.Broker, clients []launch.Client) *Broker {
+	secrets := map[string]string{}
+	for _, c := range clients {
+		secrets[c.ID] = c.Secret
+	}
 	return &Broker{Broker: b, secrets: secrets}
 }
 
