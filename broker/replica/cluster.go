@@ -112,7 +112,7 @@ func (r *Replica) openMember(ctx context.Context) error {
 		return fmt.Errorf("open the lease: %w", err)
 	}
 	m.member, err = cluster.Start(context.WithoutCancel(ctx), cluster.Options{Replica: r.id, TTL: r.config.MemberTTL, ConnectBudget: r.config.Limits.ConnectBudget,
-		Mesh: m.address(listener.Addr()), Store: store, Lease: m.lease, Silent: store.Silent, Applied: r.server.AppliedRevisions, On: m.on, Logger: r.log})
+		Mesh: m.address(listener.Addr()), Store: store, Lease: m.lease, Silent: store.Silent, Applied: m.applied, On: m.on, Logger: r.log})
 	if err != nil {
 		return err
 	}
@@ -122,6 +122,16 @@ func (r *Replica) openMember(ctx context.Context) error {
 	r.metrics.Members.From(func() float64 { return float64(m.member.Status().Members) })
 	defer close(m.opened)
 	return r.server.SetCluster(ctx, server.Cluster{Replica: r.id, Member: m.member, Mesh: m.mesh, Fresh: m.fresh, Returning: m.sweeper.Returning})
+}
+
+// applied is how far the index is, for the member entry.
+func (m *member) applied() cluster.Applied {
+	select {
+	case <-m.opened:
+		return m.r.server.AppliedRevisions()
+	default:
+		return cluster.Applied{}
+	}
 }
 
 // address is where other replicas reach the mesh listener.

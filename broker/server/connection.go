@@ -65,8 +65,10 @@ type connection struct {
 	// delivers to it directly. Otherwise pump reads the log for it.
 	tail, pumping bool
 	verdicts      topicVerdicts // what the session wants of the feed's directory
-	dirty         bool          // in a list of connections to start
-	dropping      bool          // its queue has dropped values: said so
+	// seen is the last entry of the log the session is known to have looked at.
+	seen          cluster.Position
+	dirty         bool // in a list of connections to start
+	dropping      bool // its queue has dropped values: said so
 	attached      bool
 	ended         bool
 	detached      bool

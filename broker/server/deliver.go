@@ -174,7 +174,9 @@ func (c *connection) transmit(it session.Item, e *encoding) {
 		c.out.packets++
 		c.record(&c.held.cursor, func() {
 			c.out.packets--
-			if !c.out.closing && !c.put(e, &d) {
+			// An encoding of its own: e is shared with the deliveries to others, which are
+			// made under other locks.
+			if !c.out.closing && !c.put(&encoding{value: v}, &d) {
 				c.session.Window.Drop(entry.PacketID)
 			}
 		})

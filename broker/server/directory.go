@@ -85,6 +85,18 @@ func (d *directory) timeOf(sequence uint64) int64 {
 	return 0
 }
 
+// before returns the last entry before a sequence; ok is false if the directory
+// knows none.
+func (d *directory) before(sequence uint64) (entry uint64, at int64, ok bool) {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	i := d.at(sequence) - 1
+	if i < 0 {
+		return 0, 0, false
+	}
+	return d.entries[i].sequence, d.entries[i].at, true
+}
+
 // at returns the index of the first entry at or after a sequence.
 func (d *directory) at(sequence uint64) int {
 	return sort.Search(len(d.entries), func(i int) bool { return d.entries[i].sequence >= sequence })

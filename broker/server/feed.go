@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"maestrohub.io/uns/broker/cluster"
 	"maestrohub.io/uns/broker/mqtt"
 	"maestrohub.io/uns/broker/session"
 	"maestrohub.io/uns/broker/state"
@@ -373,6 +374,7 @@ func (c *connection) take(entries []state.Entry, to uint64) {
 			}
 		}
 		se.Position = sequence + 1
+		c.seen = cluster.Position{Sequence: sequence, Time: entries[i].Time.UnixNano()}
 	}
 	se.Position = max(se.Position, to)
 }

@@ -13,6 +13,7 @@ import (
 	"maestrohub.io/uns/broker/session"
 	"maestrohub.io/uns/broker/state"
 	"maestrohub.io/uns/broker/topic"
+	"maestrohub.io/uns/broker/value"
 )
 
 // found are the records of a client identifier as a CONNECT found them. Reads are
@@ -268,6 +269,7 @@ func (c *connection) confirm(ctx context.Context, p *mqtt.Connect, grants *acces
 		c.subscriptions(se, record, true)
 	}
 	cursor.Session, received.Session = record.ID, record.ID
+	c.seen = cursor.Position
 	for _, packet := range received.PacketIDs {
 		se.Inbound.Add(packet)
 	}
@@ -323,8 +325,9 @@ func (c *connection) restore(ctx context.Context, se *session.Session, record *c
 	se.Missed = cursor.Missed
 	se.Position = cursor.Position.Sequence + 1
 	if !valid {
+		cursor.Position = cluster.Position{}
 		c.server.log.Warn("broker cluster: a persistent session's cursor is not a position in its session log any more — the session reads the log from its start",
-			"client_id", se.ClientID, "workspace", c.ws.slug, "sequence", cursor.Position.Sequence)
+			"client_id", se.ClientID, "workspace", c.ws.slug)
 		se.Position = 0
 	}
 	c.subscriptions(se, record, valid)
@@ -365,23 +368,45 @@ func (c *connection) subscriptions(se *session.Session, record *cluster.Session,
 }
 
 // holds reports whether a position is one of this log: the entry at it is there
-// with that time, or the log begins after it.
+// with that time, or the log begins after it. Reads may lag behind what another replica
+// has read, so a position beyond the end is judged only by an append of ours: the
+// log went back if it lands at or before the position.
 func (f *feed) holds(ctx context.Context, p cluster.Position) (bool, error) {
 	if p.Sequence == 0 {
 		return true, nil
 	}
-	entries, err := f.log.Read(ctx, p.Sequence, 1, nil)
-	if err != nil {
-		return false, fmt.Errorf("read position %d of session log: %w", p.Sequence, err)
+	var end uint64 // of an append of ours, once one was needed
+	for {
+		entries, err := f.log.Read(ctx, p.Sequence, 1, nil)
+		if err != nil {
+			return false, fmt.Errorf("read position %d of session log: %w", p.Sequence, err)
+		}
+		if len(entries) > 0 && entries[0].Sequence == p.Sequence {
+			return p.Time == 0 || entries[0].Time.UnixNano() == p.Time, nil
+		}
+		first, last, err := f.log.Bounds(ctx)
+		switch {
+		case err != nil:
+			return false, fmt.Errorf("read the bounds of session log: %w", err)
+		case first > p.Sequence:
+			return true, nil // what lies between is missed, and counted as it is read
+		case len(entries) > 0:
+			return false, nil // the log has gone past it without such an entry
+		case last >= p.Sequence: // the read lags
+		case end == 0:
+			// A record for nobody.
+			nobody := value.Value{Name: "nobody", Redirected: true}
+			if end, err = f.log.Append(ctx, [][]byte{nobody.AppendRecord(nil)}); err != nil {
+				return false, fmt.Errorf("append to session log: %w", err)
+			}
+			if end <= p.Sequence {
+				return false, nil
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return false, fmt.Errorf("find position %d of session log: %w", p.Sequence, ctx.Err())
+		case <-time.After(5 * time.Millisecond):
+		}
 	}
-	if len(entries) > 0 && entries[0].Sequence == p.Sequence {
-		return p.Time == 0 || entries[0].Time.UnixNano() == p.Time, nil
-	}
-	first, last, err := f.log.Bounds(ctx)
-	if err != nil {
-		return false, fmt.Errorf("read the bounds of session log: %w", err)
-	}
-	// Beyond the end: the log went back. Before the first: what lies between is
-	// missed, and counted as it is read.
-	return p.Sequence <= last || first > p.Sequence, nil
 }

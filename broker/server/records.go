@@ -155,10 +155,14 @@ func (c *connection) position() cluster.Position {
 	if c.tail {
 		next = max(next, c.ws.dispatched())
 	}
-	if next == 0 {
-		return cluster.Position{}
+	// A position is an entry, and sequences have gaps: the last entry before next.
+	last := c.seen
+	if f := c.ws.feed.Load(); f != nil {
+		if entry, at, ok := f.directory.before(next); ok && entry > last.Sequence {
+			last = cluster.Position{Sequence: entry, Time: at}
+		}
 	}
-	return cluster.Position{Sequence: next - 1, Time: c.ws.timeOf(next - 1)}
+	return last
 }
 
 // encodeReceived is the content of the record of open QoS 2 flows towards us. The
