@@ -68,7 +68,8 @@ func (s *Server) unclaim(cl *client, held bool) {
 	s.forget(cl)
 }
 
-// forget drops a client that has neither session nor connection.
+// forget drops a client that has neither session nor connection, and nothing on
+// its way.
 func (s *Server) forget(cl *client) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -76,7 +77,9 @@ func (s *Server) forget(cl *client) {
 		return
 	}
 	cl.lock.Lock()
-	empty := cl.session == nil && cl.conn == nil && cl.will == nil
+	// The last connection is not forgotten before everything of it is settled: a CONNECT
+	// that does not know of it would not wait.
+	empty := cl.session == nil && cl.conn == nil && cl.last == nil && cl.will == nil
 	cl.lock.Unlock()
 	if empty && s.clients[cl.id] == cl {
 		delete(s.clients, cl.id)

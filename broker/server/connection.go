@@ -317,7 +317,6 @@ func (c *connection) end(e ending) {
 
 	after()
 	c.server.unregister(c)
-	c.server.forget(c.client)
 
 	c.lock.Lock()
 	c.detached = true
@@ -339,6 +338,7 @@ func (c *connection) settle() {
 		if c.client.last == c {
 			c.client.last = nil
 		}
+		go c.server.forget(c.client)
 	}
 }
 
