@@ -40,6 +40,24 @@ func (deaf) Flush()                       {}
 func (d deaf) Wanted(v *value.Value) bool { return d.wants }
 func (deaf) Generation() uint64           { return 1 }
 
+// remote is a deaf that other replicas have a part in, which have each batch at once
+// (or, late, a moment later), under a lease as cheap to read as the cluster's.
+type remote struct {
+	deaf
+	late bool
+}
+
+func (r remote) DeliverLinked(_ []*value.Value, arrived func()) bool {
+	if r.late {
+		go arrived()
+	} else {
+		arrived()
+	}
+	return true
+}
+
+func (remote) Fresh() bool { return !time.Now().IsZero() }
+
 // window lets a number of publishes be on their way, as a connection does.
 type window struct {
 	free chan struct{}
@@ -59,7 +77,7 @@ func (w *window) Flush() {}
 
 // benchmark publishes b.N values of 256 B from connections of one workspace, each
 // with a window of 100 (10,000 for the overhead alone).
-func benchmark(b *testing.B, h historian.Historian, wants bool, connections, inFlight, batch int) {
+func benchmark(b *testing.B, h historian.Historian, wants bool, connections, inFlight, batch int, change ...func(*Options)) {
 	m, err := model.Parse([]byte(testModel))
 	if err != nil {
 		b.Fatal(err)
@@ -74,7 +92,11 @@ func benchmark(b *testing.B, h historian.Historian, wants bool, connections, inF
 		b.Fatal(err)
 	}
 	defer kept.Close()
-	i := New(Options{Model: func() *model.Model { return m }, Historian: h, Logs: store, Retained: kept, Live: deaf{wants}, Wanted: deaf{wants}, LiveQoS: 1})
+	o := Options{Model: func() *model.Model { return m }, Historian: h, Logs: store, Retained: kept, Live: deaf{wants}, Wanted: deaf{wants}, LiveQoS: 1}
+	for _, c := range change {
+		c(&o)
+	}
+	i := New(o)
 	payload := fmt.Appendf(nil, `{"value":21.5,"timestamp":1790000000123,"quality":"good"%200s}`, "")
 	b.ReportAllocs()
 	began := processorTime(b)
@@ -140,6 +162,17 @@ func BenchmarkOverhead(b *testing.B)         { benchmark(b, &instant{}, false, 1
 func BenchmarkOverheadBatch(b *testing.B)    { benchmark(b, &instant{}, false, 1, 10_000, 64) }
 func BenchmarkOverheadLogged(b *testing.B)   { benchmark(b, &instant{}, true, 1, 10_000, 1) }
 func BenchmarkOverheadOneByOne(b *testing.B) { benchmark(b, &instant{}, false, 1, 1, 1) }
+
+func BenchmarkOverheadLinked(b *testing.B) {
+	for _, late := range []bool{false, true} {
+		b.Run(fmt.Sprint("late=", late), func(b *testing.B) {
+			benchmark(b, &instant{}, false, 1, 10_000, 1, func(o *Options) {
+				r := remote{late: late}
+				o.Live, o.Wanted, o.MayAct = r, r, r.Fresh
+			})
+		})
+	}
+}
 
 func BenchmarkPebble(b *testing.B) {
 	for _, wants := range []bool{false, true} {

@@ -6,8 +6,9 @@
 //
 //   - Every publish gets exactly one outcome. It is without refusal only if the
 //     historian has the value durably, the session log has it if a persistent
-//     session wants it, and the retained store has it, or a newer one, if its topic
-//     retains.
+//     session wants it, the retained store has it, or a newer one, if its topic
+//     retains, and every linked replica that wants it has it in its subscribers'
+//     queues.
 //   - Live copies of a workspace leave in the order its values were accepted.
 //     Outcomes given in the lane come in that order for each Completion. The log
 //     has the values in that order too.
@@ -36,8 +37,9 @@
 //     definite, however long that takes; the device is refused after AppendWait
 //     (overdue.go).
 //  5. The outcome is given. An entry that is not in the log is matched again if
-//     Wanted's generation moved, and appended first. QoS 0 waits for none of step
-//     4; its durable steps still happen.
+//     Wanted's generation moved, and appended first; so it is, or held, if what Wanted
+//     says is not proven complete. QoS 0 waits for none of step 4; its durable
+//     steps still happen.
 //
 // A publish refused for time's sake (Refusal.Passing) takes along those of its connection on its
 // topic that are in the lane behind it and in no log batch, because the device may
@@ -46,6 +48,30 @@
 // publishes. A batch that is at the log when AppendWait passes: its QoS 1 values are
 // refused and may be in the log twice once the device has sent them again; its
 // QoS 2 values are reported Unresolved, and get their outcome when there is one.
+//
+// # Many replicas
+//
+// Three optional interfaces and one option are for a replica among others. Without
+// them a single node does nothing of this.
+//
+//   - Live may be Linked (linked.go): the outcomes of a batch's QoS 1 and 2 values wait
+//     until it has arrived at the other replicas, beside the log and the retained
+//     store. Alerts and errors go in batches of their own, for which nothing waits.
+//   - Wanted may be a Freshness, and Wanted or Logs a LogKnower (fresh.go). While
+//     Wanted is not fresh, everything whose live copy has QoS 1 or 2 is appended,
+//     wanted or not. No log is made for this: in a workspace without one, publishes
+//     of QoS 1 and 2 are held until Wanted is fresh, looked at every 50 ms, and
+//     refused LogTimeout after AppendWait, except that one of QoS 2, whose copy has
+//     left, is reported Unresolved.
+//   - Options.MayAct, Fence and Serve (fence.go): past the fence nothing leaves. What is
+//     in the lanes gets Shed; it is sent again by its device, elsewhere, and may
+//     then be stored once and in the log twice. An append that was out is abandoned
+//     (the log's Abandon, if it has one) before the next life appends anything.
+//   - A value found wanted late can land in the log behind a later one of its topic
+//     (landings.go), which is counted. Other replicas' appends are not seen here.
+//
+// A connection that is to be settled counts its own outcomes; a planned stop is a
+// Stop whose context gives the hand-over its time, and Outstanding says what is left.
 //
 // # The empty payload
 //

@@ -109,10 +109,10 @@ func TestAlertsAndErrorsCrossAndHoldNoOutcome(t *testing.T) {
 			return true // of alerts and errors nothing is heard
 		}
 		d := &device{}
-		r.publish(d, "temp/a", "90", 1)
 		r.publish(d, "temp/a", "900", 1)
+		r.publish(d, "temp/a", "90", 1)
 		synctest.Wait()
-		r.expect(d, "1:range 0:ok")
+		r.expect(d, "0:range 1:ok")
 		if a, e := len(r.audience.notices("_alerts")), len(r.audience.notices("_errors")); a != 1 || e != 1 {
 			t.Errorf("%d alerts and %d errors, want one of each", a, e)
 		}

@@ -3,6 +3,7 @@ package ingest
 import (
 	"context"
 	"fmt"
+	"os"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -31,13 +32,18 @@ type world struct {
 }
 
 func TestNothingIsAcknowledgedUnkeptWhateverTheOtherReplicasDo(t *testing.T) {
+	abandons := 0
 	eachSeed(t, func(t *testing.T, seed uint64) {
 		w := &world{out: make(map[*value.Value]bool)}
 		runHistory(t, seed, w)
-		if w.fences < 3 || w.waits < 100 || w.log.abandons < 1 {
-			t.Errorf("a run that shows little: %d fences, %d batches waited for, %d appends abandoned", w.fences, w.waits, w.log.abandons)
+		if w.fences < 3 || w.waits < 100 {
+			t.Errorf("a run that shows little: %d fences, %d batches waited for", w.fences, w.waits)
 		}
+		abandons += w.log.abandons
 	})
+	if os.Getenv("INGEST_SEED") == "" && abandons == 0 {
+		t.Error("no append was ever abandoned")
+	}
 }
 
 // join makes the world part of a history.
