@@ -33,7 +33,8 @@
 //	    topic                       required; a topic filter (+ and #) below the workspace, such as line/+/temperature.
 //	                                There a level that begins with "$" is like any other. Not _ingress, _alerts, _errors.
 //	    schema                      one of the schemas' names. Default: any JSON value.
-//	    retain                      true or false: the last value is kept for new subscribers. Default: false.
+//	    retain                      true or false: the last value is kept for new subscribers. Default: false. Taken away
+//	                                again, the kept value is given to nobody; put back, it is there as it was.
 //	    minQuality                  good, uncertain or bad: values of a lower grade are refused. Default: bad, none is.
 //	    maxPayloadBytes             1 to 268435455: larger payloads, envelope included, are refused. Default: as large
 //	                                as the listener takes.

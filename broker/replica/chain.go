@@ -15,6 +15,7 @@ import (
 	"maestrohub.io/uns/broker/retained"
 	"maestrohub.io/uns/broker/server"
 	"maestrohub.io/uns/broker/topic"
+	"maestrohub.io/uns/broker/value"
 )
 
 func (r *Replica) openAccess(ctx context.Context) error {
@@ -49,6 +50,10 @@ func (r *Replica) openChain(ctx context.Context) error {
 		return fmt.Errorf("open retained messages: %w", err)
 	}
 	r.retained = kept
+	kept.Retaining(func(v *value.Value) bool {
+		ws, ok := r.model.Current().Workspace(v.Workspace)
+		return ok && ws.Topic(v.Topic).Retain
+	})
 	r.closers = append(r.closers, func() error { kept.Close(); return nil })
 	c := r.config
 	r.server = server.New(server.Options{Config: c, Access: r.access, Retained: kept, Store: r.store, Metrics: r.metrics, Log: r.log, LogID: r.logID})

@@ -7,71 +7,165 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
 )
 
-// settle is how long a changed file is left alone before it is read: editors and
-// Kubernetes write in several steps.
-const settle = 200 * time.Millisecond
+const (
+	// settle is how long the content of a changed file must have been the same
+	// before it is judged: editors and Kubernetes write in several steps.
+	settle = 200 * time.Millisecond
+	// recheck is how often the file is looked at without a notification (file
+	// systems over a network send none), and how long until clients that could not
+	// be stored are tried again.
+	recheck = 10 * time.Second
+)
+
+// sight is a file as it was found: its content, or why it cannot be read.
+type sight struct {
+	data []byte
+	err  error
+}
+
+func (s sight) same(as sight) bool {
+	return bytes.Equal(s.data, as.data) && (s.err == nil) == (as.err == nil) && (s.err == nil || s.err.Error() == as.err.Error())
+}
 
 // seeder puts the clients of a file into the store, at start and again when the
 // file changes. A file that is wrong at start stops the start; one that becomes
-// wrong later is reported and what was there stays.
+// wrong later is reported, once, and what was there stays.
 type seeder struct {
-	path string
-	seed func(ctx context.Context, data []byte) error
-	log  *slog.Logger
-	last []byte // what was seeded last, owned by the goroutine of run
+	path  string
+	check func(data []byte) error
+	seed  func(ctx context.Context, data []byte) error
+	log   *slog.Logger
+
+	failure atomic.Pointer[error] // why the file as it is now is not taken, nil if it is
+
+	// Owned by the goroutine of run.
+	judged  *sight // taken or refused; nil: the file as it is now has yet to be
+	pending *sight // seen by the last look, not judged: it may still be being written
 }
 
-// once reads and seeds the file if its content is new.
+// once reads and seeds the file at start, when what is wrong with it is an error.
 func (s *seeder) once(ctx context.Context) error {
-	data, err := os.ReadFile(s.path)
-	if err != nil {
-		return fmt.Errorf("clients file: %w", err)
+	now := s.read()
+	if now.err != nil {
+		return now.err
 	}
-	if s.last != nil && bytes.Equal(data, s.last) {
-		return nil
-	}
-	if err := s.seed(ctx, data); err != nil {
+	if err := s.seed(ctx, now.data); err != nil {
 		return fmt.Errorf("clients file %s: %w", s.path, err)
 	}
-	s.last = data
+	s.judged = &now
 	return nil
 }
 
-// run watches the file until ctx is done. It watches the directory, since a file
-// that is replaced (an editor's rename, a ConfigMap's link swap) takes a watch on
-// the file itself along with it.
-func (s *seeder) run(ctx context.Context) error {
-	w, err := fsnotify.NewWatcher()
+func (s *seeder) read() sight {
+	data, err := os.ReadFile(s.path)
 	if err != nil {
-		return fmt.Errorf("watch clients file: %w", err)
+		err = fmt.Errorf("clients file: %w", err)
 	}
-	defer w.Close()
-	if err := w.Add(filepath.Dir(s.path)); err != nil {
-		return fmt.Errorf("watch clients file: %w", err)
+	return sight{data, err}
+}
+
+// err says why the file as it is now is not taken, nil if it is.
+func (s *seeder) err() error {
+	if err := s.failure.Load(); err != nil {
+		return *err
 	}
-	changed := time.NewTimer(0) // the file may have changed between start and watch
-	defer changed.Stop()
+	return nil
+}
+
+// run follows the file until ctx is done. Notifications are of its directory, since
+// a file that is replaced (an editor's rename, a ConfigMap's link swap) takes a watch
+// on the file itself along with it; they only say when to look. What is done depends
+// on the file's content alone, and a busy directory puts no look off.
+func (s *seeder) run(ctx context.Context) {
+	events, failures := s.watch(ctx)
+	interval := time.NewTicker(recheck)
+	defer interval.Stop()
+	look := time.NewTimer(0) // the file may have changed between start and watch
+	defer look.Stop()
+	waiting := true // for look: events do not begin its time anew
+	soon := func() {
+		if !waiting {
+			look.Reset(settle)
+			waiting = true
+		}
+	}
 	for {
 		select {
 		case <-ctx.Done():
-			return nil
-		case <-w.Events:
-			changed.Reset(settle)
-		case err := <-w.Errors:
-			s.log.Warn("clients file may have changed unseen", "file", s.path, "error", err)
-			changed.Reset(settle)
-		case <-changed.C:
-			before := s.last
-			if err := s.once(ctx); err != nil && ctx.Err() == nil {
-				s.log.Error("clients file not taken; the clients stay as they were", "error", err)
-			} else if !bytes.Equal(before, s.last) {
-				s.log.Info("clients file read", "file", s.path)
+			return
+		case <-events:
+			soon()
+		case <-failures: // events were lost
+			soon()
+		case <-interval.C:
+			if s.judged == nil {
+				s.pending = nil // it could not be stored: as if it had just changed
+			}
+			soon()
+		case <-look.C:
+			if waiting = false; !s.look(ctx) {
+				soon()
 			}
 		}
 	}
+}
+
+// watch returns the notifications of the file's directory until ctx is done; none
+// where there are none to be had.
+func (s *seeder) watch(ctx context.Context) (<-chan fsnotify.Event, <-chan error) {
+	w, err := fsnotify.NewWatcher()
+	if err == nil {
+		if err = w.Add(filepath.Dir(s.path)); err == nil {
+			context.AfterFunc(ctx, func() { _ = w.Close() })
+			return w.Events, w.Errors
+		}
+		_ = w.Close()
+	}
+	s.log.Warn("no notifications for the clients file, it is read at intervals instead", "file", s.path, "interval", recheck, "error", err)
+	return nil, nil
+}
+
+// look judges the file if its content is new and as it was at the look before; false
+// means that it wants another look.
+func (s *seeder) look(ctx context.Context) bool {
+	now := s.read()
+	if s.judged != nil && now.same(*s.judged) {
+		s.pending = nil
+		return true
+	}
+	if s.pending == nil || !now.same(*s.pending) {
+		s.pending = &now
+		return false
+	}
+	err := now.err
+	if err == nil {
+		if err = s.check(now.data); err != nil {
+			err = fmt.Errorf("clients file %s: %w", s.path, err)
+		}
+	}
+	s.judged = &now
+	if err == nil {
+		if err = s.seed(ctx, now.data); err != nil {
+			err = fmt.Errorf("clients file %s: %w", s.path, err)
+			s.judged = nil // not the file's fault: tried again
+		}
+	}
+	switch was := s.err(); {
+	case ctx.Err() != nil:
+	case err == nil:
+		s.failure.Store(nil)
+		s.log.Info("clients file read", "file", s.path)
+	default:
+		s.failure.Store(&err)
+		if was == nil || was.Error() != err.Error() {
+			s.log.Error("clients file not taken; the clients stay as they were", "file", s.path, "error", err)
+		}
+	}
+	return true
 }

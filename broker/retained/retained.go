@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"maestrohub.io/uns/broker/state"
@@ -17,6 +18,9 @@ type Retained struct {
 
 	cancel  context.CancelFunc
 	workers sync.WaitGroup
+
+	// retains, if set, says which topics retain now.
+	retains atomic.Pointer[func(*value.Value) bool]
 
 	mu     sync.RWMutex
 	byName map[string]*entry
@@ -76,6 +80,11 @@ func (r *Retained) Len() int {
 	return r.count
 }
 
+// Retaining says which topics retain now. What Match yields follows it: the message
+// of a topic that retains no longer is kept, so that a mistaken change of the model
+// loses nothing, but nobody is given it.
+func (r *Retained) Retaining(retains func(*value.Value) bool) { r.retains.Store(&retains) }
+
 // Match yields the messages of the topics a filter matches, in no order, until
 // yield returns false. The filter is well formed and without its share. yield may
 // call r.
@@ -89,7 +98,11 @@ func (r *Retained) Match(filter string, yield func(*value.Value) bool) {
 		}
 	})
 	r.mu.RUnlock()
+	retains := r.retains.Load()
 	for _, v := range messages {
+		if retains != nil && !(*retains)(v) {
+			continue
+		}
 		if !yield(v) {
 			return
 		}

@@ -321,7 +321,7 @@ func (c *connection) attach(ctx context.Context, cl *client, p *mqtt.Connect, gr
 	if cl.session != nil && (p.CleanStart || cl.session.Workspace != grants.Workspace()) { // [MQTT-3.1.2-4]
 		after = s.endSession(cl, "clean_start")
 	}
-	s.cancelWill(cl)
+	will := s.cancelWill(cl)
 	s.agenda.cancel(cl.expiry)
 	cl.expiry = nil
 	if s.shared != nil {
@@ -366,6 +366,13 @@ func (c *connection) attach(ctx context.Context, cl *client, p *mqtt.Connect, gr
 	c.nc.Established()
 	if after != nil {
 		after()
+	}
+	if will != nil {
+		if p.CleanStart {
+			s.publishWill(will) // its session has ended, before its delay was over [MQTT-3.1.2-8]
+		} else {
+			s.metrics.WillsWithheld.Inc() // [MQTT-3.1.3-9]
+		}
 	}
 	return nil
 }

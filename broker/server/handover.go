@@ -163,6 +163,30 @@ func (c *connection) sendLostWill(ctx context.Context) {
 	}
 }
 
+// sendEndedWill sends the will of a connection that was lost and whose session a
+// clean start has ended before its delay was over [MQTT-3.1.2-8].
+func (s *Server) sendEndedWill(ctx context.Context, connection cluster.ID) {
+	ctx, cancel := context.WithTimeout(ctx, s.limits.ConnectBudget)
+	defer cancel()
+	record, err := s.shared.wills.Get(ctx, cluster.WillKey(connection))
+	if err != nil {
+		return // none, or sent already
+	}
+	will, err := cluster.DecodeWill(record.Value)
+	if err != nil {
+		s.log.Error("broker cluster: a will cannot be read", "key", record.Key, "error", err)
+		return
+	}
+	// Taking the record away first makes it this replica's to send.
+	if _, err := s.shared.wills.Delete(ctx, record.Key, record.Revision); err != nil {
+		return
+	}
+	will.Timestamp = time.Now().UnixNano()
+	if err := s.PublishWill(ctx, will); err == nil {
+		s.metrics.WillsPublished.Inc()
+	}
+}
+
 func (s *Server) willSender() *cluster.WillSender {
 	return &cluster.WillSender{Wills: s.shared.wills, Owners: s.shared.owners, Floor: s.shared.Member.Floor, Publish: s.PublishWill}
 }

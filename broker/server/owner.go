@@ -223,6 +223,9 @@ func (c *connection) confirm(ctx context.Context, p *mqtt.Connect, grants *acces
 			return false, fmt.Errorf("end the old session of %q: %w", id, err)
 		}
 		f.sessionRevision = 0
+		if f.owner != nil && f.owner.Ending == cluster.Lost {
+			c.server.background(func(ctx context.Context) { c.server.sendEndedWill(ctx, f.owner.Connection) })
+		}
 	}
 	h := c.held
 	se := &session.Session{ClientID: id, Identity: grants.ClientID(), Workspace: grants.Workspace(), Persistent: keep || expiry > 0, Expiry: expiry}

@@ -20,7 +20,7 @@ func reasonCode(r ingest.Refusal) (code mqtt.ReasonCode, retry bool) {
 		return mqtt.PayloadFormatInvalid, false
 	case ingest.TooLarge, ingest.LogRefused:
 		return mqtt.QuotaExceeded, false
-	case ingest.Schema, ingest.Range, ingest.Quality, ingest.Unstorable, ingest.HistorianQuarantined:
+	case ingest.Schema, ingest.Range, ingest.Quality, ingest.TooOld, ingest.Unstorable, ingest.HistorianQuarantined:
 		return mqtt.ImplementationSpecificError, false
 	default: // the historian, the session log or the retained store, or stopping
 		return mqtt.UnspecifiedError, r.Passing() || r == ingest.Shed

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 
 	"maestrohub.io/uns/broker/mesh"
@@ -272,23 +273,48 @@ func (w *workspace) again(e *encoding, key, from string, started *touched) {
 	w.server.metrics.MessagesDropped.Inc()
 }
 
-// appendFor appends a record of v to the session log for one session alone.
+// appendFor appends a record of v to the session log for one session alone, behind
+// those asked for before.
 func (w *workspace) appendFor(v *value.Value, share value.Share) {
-	f := w.feed.Load()
-	if f == nil {
-		return
-	}
 	record := *v
 	record.Shares, record.Redirected = []value.Share{share}, true
-	w.server.background(func(ctx context.Context) {
+	w.redirected.mu.Lock()
+	defer w.redirected.mu.Unlock()
+	w.redirected.records = append(w.redirected.records, record.AppendRecord(nil))
+	if !w.redirected.appending {
+		w.redirected.appending = true
+		w.server.background(w.appendAgain)
+	}
+}
+
+// redirected are the log records of messages chosen again, in order, that are not
+// appended yet.
+type redirected struct {
+	mu        sync.Mutex
+	records   [][]byte
+	appending bool
+}
+
+// appendAgain appends what there is, one batch after the other.
+func (w *workspace) appendAgain(ctx context.Context) {
+	for {
+		w.redirected.mu.Lock()
+		batch := w.redirected.records[:min(len(w.redirected.records), state.MaxAppend)]
+		w.redirected.records = w.redirected.records[len(batch):]
+		if len(batch) == 0 {
+			w.redirected.appending = false
+			w.redirected.mu.Unlock()
+			return
+		}
+		w.redirected.mu.Unlock()
 		err := retry(ctx, func() error {
-			_, err := f.log.Append(ctx, [][]byte{record.AppendRecord(nil)})
+			_, err := w.feed.Load().log.Append(ctx, batch)
 			return err
 		})
 		if err != nil && ctx.Err() == nil {
-			w.server.log.Error("embedded broker: a shared message could not be given to another member", "workspace", w.slug, "topic", v.Name, "error", err)
+			w.server.log.Error("embedded broker: shared messages could not be given to another member", "workspace", w.slug, "messages", len(batch), "error", err)
 		}
-	})
+	}
 }
 
 // inherit gives what a session that has ended was chosen for, and had not read

@@ -55,14 +55,15 @@ func (s *Server) sendWill(cl *client, w *waitingWill) {
 	s.forget(cl)
 }
 
-// cancelWill drops the waiting will of a client that is back. The lock is held.
-func (s *Server) cancelWill(cl *client) {
-	if cl.will == nil {
-		return
+// cancelWill takes away the waiting will of a client that is back, and returns it;
+// nil if there is none. The lock is held.
+func (s *Server) cancelWill(cl *client) *waitingWill {
+	will := cl.will
+	if will != nil {
+		s.agenda.cancel(will.task)
+		cl.will = nil
 	}
-	s.agenda.cancel(cl.will.task)
-	cl.will = nil
-	s.metrics.WillsWithheld.Inc()
+	return will
 }
 
 // publishWill sends a will through the same chain as every value.

@@ -31,7 +31,8 @@ type workspace struct {
 	feedMu sync.Mutex // guards opening
 	feed   atomic.Pointer[feed]
 
-	arriving arriving
+	arriving   arriving
+	redirected redirected
 }
 
 // indexKey tells a session's subscriptions with the same bare filter apart: its

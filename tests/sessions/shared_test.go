@@ -94,3 +94,26 @@ func TestASharedSubscriptionLosesNothingWhileMembersComeAndGo(t *testing.T) {
 		<-running
 	}
 }
+
+func TestWhatAnEndedMemberHadNotReadGoesOnInOrder(t *testing.T) {
+	const count = 300
+	b := mqtttest.Start(t, nil)
+	persistent := func(id string) func(*mqtt.Connect) {
+		return func(p *mqtt.Connect) { p.ClientID, p.CleanStart, p.SessionExpiry = id, false, 600 }
+	}
+	filter := "$share/group/" + mqtttest.Data("plant", "inherited/#")
+	first := b.Connect(t, mqtt.V5, "dev-a", persistent("first"))
+	first.Subscribe(filter, 1)
+	first.Disconnect()
+	from := b.Connect(t, mqtt.V5, "dev-b")
+	for n := range count {
+		from.Publish("inherited/x", 1, fmt.Sprint(n))
+	}
+	second := b.Connect(t, mqtt.V5, "dev-a", persistent("second"))
+	second.Subscribe(filter, 1)
+	// A clean start ends the first member's session, unread as it is.
+	b.Connect(t, mqtt.V5, "dev-a", persistent("first"), func(p *mqtt.Connect) { p.CleanStart = true })
+	for n := range count {
+		second.Ack(second.ExpectPublish("inherited/x", fmt.Sprint(n)))
+	}
+}
