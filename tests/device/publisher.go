@@ -44,8 +44,10 @@ type flight struct {
 // ends the sending of new numbers, and what is open is still settled; otherwise
 // it is an error.
 func (p *Publisher) Run(ctx context.Context) error {
+	p.mu.Lock()
 	p.next = 1
 	p.acked, p.repeated = map[int]time.Time{}, map[int]bool{}
+	p.mu.Unlock()
 	settling := ctx
 	if p.Count == 0 {
 		var cancel context.CancelFunc
@@ -85,7 +87,7 @@ func (p *Publisher) open() bool { return len(p.flights)+len(p.again) > 0 }
 func (p *Publisher) Sent() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.next - 1
+	return max(p.next-1, 0) // 0 before Run
 }
 
 // Acked returns when each number was acknowledged: at its PUBACK or PUBREC.
