@@ -24,7 +24,8 @@ type BrokerStatus struct {
 	Listeners     []Listener      `json:"listeners"`
 	Retained      int             `json:"retained"`
 	Historian     HistorianStatus `json:"historian"`
-	Model         ModelStatus     `json:"model"`
+	Model         FileStatus      `json:"model"`
+	ClientsFile   FileStatus      `json:"clientsFile"`
 }
 
 // ClusterStatus is broker.cluster, the part operators and the MQTT Broker page
@@ -75,8 +76,8 @@ type HistorianStatus struct {
 	Reason    string `json:"reason,omitempty"`
 }
 
-// ModelStatus names the model's file and why its last change was not taken.
-type ModelStatus struct {
+// FileStatus names a file that is followed and why its last change was not taken.
+type FileStatus struct {
 	File  string `json:"file"`
 	Error string `json:"error,omitempty"`
 }

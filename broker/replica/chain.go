@@ -26,7 +26,7 @@ func (r *Replica) openAccess(ctx context.Context) error {
 	r.access = a
 	r.closers = append(r.closers, func() error { a.Close(); return nil })
 	if r.config.ClientsFile != "" {
-		r.seeder = &seeder{path: r.config.ClientsFile, seed: a.Seed, log: r.log}
+		r.seeder = &seeder{path: r.config.ClientsFile, check: access.CheckSeed, seed: a.Seed, log: r.log}
 		return r.seeder.once(ctx)
 	}
 	return nil

@@ -28,11 +28,7 @@ func (r *Replica) Run(ctx context.Context) (err error) {
 		tasks.Go(func() { p.run(background, r.log, func() { _ = r.ready() }) }) // ready keeps the gauge
 	}
 	if r.seeder != nil {
-		tasks.Go(func() {
-			if err := r.seeder.run(background); err != nil {
-				r.log.Error("clients file is not watched: changes are taken at the next start", "error", err)
-			}
-		})
+		tasks.Go(func() { r.seeder.run(background) })
 	}
 	tasks.Go(func() { r.countModels(background) })
 	if r.member != nil {

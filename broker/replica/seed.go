@@ -45,17 +45,19 @@ type seeder struct {
 	failure atomic.Pointer[error] // why the file as it is now is not taken, nil if it is
 
 	// Owned by the goroutine of run.
-	judged  *sight // taken or refused; nil: the file as it is now has yet to be
-	pending *sight // seen by the last look, not judged: it may still be being written
+	judged   *sight // taken or refused; nil: to be judged anew
+	pending  *sight // seen by the last look, not judged: it may still be being written
+	unstored bool   // the store took not all of judged
 }
 
 // once reads and seeds the file at start, when what is wrong with it is an error.
 func (s *seeder) once(ctx context.Context) error {
 	now := s.read()
-	if now.err != nil {
-		return now.err
+	err := now.err
+	if err == nil {
+		err = s.seed(ctx, now.data)
 	}
-	if err := s.seed(ctx, now.data); err != nil {
+	if err != nil {
 		return fmt.Errorf("clients file %s: %w", s.path, err)
 	}
 	s.judged = &now
@@ -64,9 +66,6 @@ func (s *seeder) once(ctx context.Context) error {
 
 func (s *seeder) read() sight {
 	data, err := os.ReadFile(s.path)
-	if err != nil {
-		err = fmt.Errorf("clients file: %w", err)
-	}
 	return sight{data, err}
 }
 
@@ -104,8 +103,8 @@ func (s *seeder) run(ctx context.Context) {
 		case <-failures: // events were lost
 			soon()
 		case <-interval.C:
-			if s.judged == nil {
-				s.pending = nil // it could not be stored: as if it had just changed
+			if s.unstored {
+				s.judged = nil // as if it had just changed
 			}
 			soon()
 		case <-look.C:
@@ -143,29 +142,32 @@ func (s *seeder) look(ctx context.Context) bool {
 		s.pending = &now
 		return false
 	}
-	err := now.err
+	s.judged, s.pending = &now, nil
+	what, err := "clients file not taken; the clients stay as they were", now.err
 	if err == nil {
-		if err = s.check(now.data); err != nil {
-			err = fmt.Errorf("clients file %s: %w", s.path, err)
-		}
+		err = s.check(now.data)
 	}
-	s.judged = &now
+	if s.unstored = false; err == nil {
+		err = s.seed(ctx, now.data)
+		what, s.unstored = "clients of the file not stored; tried again", err != nil
+	}
+	s.judge(ctx, what, err)
+	return true
+}
+
+// judge keeps why the file is not taken and logs what is new about it.
+func (s *seeder) judge(ctx context.Context, what string, err error) {
+	if ctx.Err() != nil {
+		return
+	}
 	if err == nil {
-		if err = s.seed(ctx, now.data); err != nil {
-			err = fmt.Errorf("clients file %s: %w", s.path, err)
-			s.judged = nil // not the file's fault: tried again
-		}
-	}
-	switch was := s.err(); {
-	case ctx.Err() != nil:
-	case err == nil:
 		s.failure.Store(nil)
 		s.log.Info("clients file read", "file", s.path)
-	default:
-		s.failure.Store(&err)
-		if was == nil || was.Error() != err.Error() {
-			s.log.Error("clients file not taken; the clients stay as they were", "file", s.path, "error", err)
-		}
+		return
 	}
-	return true
+	err = fmt.Errorf("clients file %s: %w", s.path, err)
+	if was := s.err(); was == nil || was.Error() != err.Error() {
+		s.log.Error(what, "error", err)
+	}
+	s.failure.Store(&err)
 }

@@ -44,12 +44,13 @@ func (r *Replica) status() api.Status {
 		Mode: "embedded", Version: r.version, Started: r.begun.UTC(), UptimeSeconds: int64(time.Since(r.begun) / time.Second),
 		Cluster: api.ClusterStatus{Replica: r.id, Mesh: "off", Members: []string{r.id}, MemberCount: 1,
 			SessionLogValuesMissed: int64(stats.Missed)},
-		Clients:   api.ClientsStatus{Connected: stats.Clients, Maximum: stats.MaxClients},
-		Sessions:  api.SessionsStatus{Persistent: stats.Sessions, Offline: stats.Offline, Subscriptions: stats.Subscriptions},
-		Listeners: []api.Listener{},
-		Retained:  r.retained.Len(),
-		Historian: api.HistorianStatus{Kind: string(r.config.Historian.Type), Available: true},
-		Model:     api.ModelStatus{File: r.config.ModelFile},
+		Clients:     api.ClientsStatus{Connected: stats.Clients, Maximum: stats.MaxClients},
+		Sessions:    api.SessionsStatus{Persistent: stats.Sessions, Offline: stats.Offline, Subscriptions: stats.Subscriptions},
+		Listeners:   []api.Listener{},
+		Retained:    r.retained.Len(),
+		Historian:   api.HistorianStatus{Kind: string(r.config.Historian.Type), Available: true},
+		Model:       api.FileStatus{File: r.config.ModelFile},
+		ClientsFile: api.FileStatus{File: r.config.ClientsFile},
 	}
 	if r.member != nil {
 		r.member.describe(&b.Cluster)
@@ -69,6 +70,11 @@ func (r *Replica) status() api.Status {
 	}
 	if err := r.model.Err(); err != nil {
 		b.Model.Error = err.Error()
+	}
+	if r.seeder != nil {
+		if err := r.seeder.err(); err != nil {
+			b.ClientsFile.Error = err.Error()
+		}
 	}
 	return api.Status{Broker: b}
 }
