@@ -7,6 +7,11 @@ import (
 	"strings"
 )
 
+// recordRoom is what a value may take in the session log beyond the packet it came
+// in: names a topic alias left out of the packet, the client identifier, which is
+// not in it, the chosen members of shared subscriptions and the log's own part.
+const recordRoom = 256 << 10
+
 // rules checks what no single setting can be checked for: how settings fit together.
 func rules(c *Config) []Violation {
 	var v []Violation
@@ -42,8 +47,8 @@ func rules(c *Config) []Violation {
 		"must be at least "+full("embeddedBrokerLimits.authFailureBackoff")+" ("+formatDuration(l.AuthFailureBackoff)+")")
 	require(b.MaxPacketBytes >= l.MaxConnectPacketBytes, "embeddedBroker.maxPacketBytes", formatBytes(int64(b.MaxPacketBytes)),
 		"must be at least "+full("embeddedBrokerLimits.maxConnectPacketBytes")+" ("+formatBytes(int64(l.MaxConnectPacketBytes))+")")
-	require(c.SessionLogMaxBytes >= int64(b.MaxPacketBytes), "brokerSessionLogMaxBytes", formatBytes(c.SessionLogMaxBytes),
-		"must be at least "+full("embeddedBroker.maxPacketBytes")+" ("+formatBytes(int64(b.MaxPacketBytes))+")")
+	require(c.SessionLogMaxBytes >= int64(b.MaxPacketBytes)+recordRoom, "brokerSessionLogMaxBytes", formatBytes(c.SessionLogMaxBytes),
+		"must be at least "+formatBytes(recordRoom)+" more than "+full("embeddedBroker.maxPacketBytes")+" ("+formatBytes(int64(b.MaxPacketBytes))+")")
 	require(c.Historian.RetryBudget >= c.Historian.HungWriteTimeout, "historian.retryBudget", formatDuration(c.Historian.RetryBudget),
 		"must be at least "+full("historian.hungWriteTimeout")+" ("+formatDuration(c.Historian.HungWriteTimeout)+")")
 

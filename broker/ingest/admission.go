@@ -61,6 +61,9 @@ func (i *Ingest) admit(p *Publish) (*lane, *entry, Outcome) {
 	if refused.Refusal != 0 {
 		return nil, nil, refused
 	}
+	if n := len(p.Payload); i.o.MaxPayloadBytes > 0 && n > i.o.MaxPayloadBytes {
+		return nil, nil, Outcome{Refusal: TooLarge, Detail: fmt.Sprintf("payload of %d bytes; at most %d are allowed", n, i.o.MaxPayloadBytes)}
+	}
 	binding := ws.Topic(in.Topic)
 	now := time.Now().UnixNano()
 	e := &entry{done: p.Done, slot: p.Slot, qos: p.QoS, ordered: p.Ordered}
@@ -107,14 +110,13 @@ func (i *Ingest) admit(p *Publish) (*lane, *entry, Outcome) {
 			v.RowID = rand.Uint64()
 		}
 	}
+	if refused := i.storable(e, now); refused.Refusal != 0 {
+		return nil, nil, refused
+	}
 	if p.HasExpiry {
 		v.Expires = now + int64(p.Expiry)*int64(time.Second)
 	}
-	e.size = entryBytes + len(v.Name) + len(v.Payload) + len(v.Properties.ContentType) +
-		len(v.Properties.ResponseTopic) + len(v.Properties.CorrelationData)
-	for _, u := range v.Properties.User {
-		e.size += len(u.Key) + len(u.Value) + 32
-	}
+	e.size = entryBytes + variableBytes(v)
 	l := i.lane(v.Workspace)
 	if l == nil {
 		return nil, nil, Outcome{Refusal: Shed, Detail: i.closedBy()}

@@ -20,9 +20,11 @@
 // # The life of a value
 //
 //  1. Publish, in the caller's goroutine (admission.go): inbox grammar, whose
-//     inbox, workspace, grant, payload and schema. The device's retain flag is
-//     cleared: the model says what is retained. A value without a timestamp gets
-//     one, and a row id. A refusal is an outcome, given before Publish returns.
+//     inbox, workspace, grant, payload and schema, then age and size (storable.go: what
+//     could never be read, or never be in a session log, is not stored). The
+//     device's retain flag is cleared: the model says what is retained. A value
+//     without a timestamp gets one, and a row id. A refusal is an outcome, given
+//     before Publish returns.
 //  2. Room is reserved in the workspace's lane (room.go); without room Publish
 //     waits, which is the back-pressure, and is refused NoRoom after AppendWait.
 //  3. The lane writes batches to the historian (store.go, hung.go): while one is
@@ -36,7 +38,8 @@
 //     retained store and delivered live. The append goes on until its outcome is
 //     definite, however long that takes; the device is refused after AppendWait
 //     (overdue.go).
-//  5. The outcome is given. An entry that is not in the log is matched again if
+//  5. The outcome is given; one that is a refusal says whether the value is stored
+//     all the same (Kept). An entry that is not in the log is matched again if
 //     Wanted's generation moved, and appended first; so it is, or held, if what Wanted
 //     says is not proven complete. QoS 0 waits for none of step 4; its durable
 //     steps still happen.

@@ -46,9 +46,28 @@ type Outcome struct {
 	Refusal Refusal
 	// Detail says more about a refusal, for the person who has to cure it.
 	Detail string
+	// Kept says, with a refusal, whether the historian has the value all the same.
+	Kept Kept
+	// Cleared says, without a refusal, that an empty payload deleted the topic's
+	// retained message: it is no value, and nothing is stored.
+	Cleared bool
 	// NoSubscribers says that nobody wanted the value; only if Live is an Audience.
 	NoSubscribers bool
 }
+
+// Kept is what a refusal means for the historian.
+type Kept uint8
+
+const (
+	// NotStored: the historian does not have the value, and never gets it from this
+	// publish.
+	NotStored Kept = iota
+	// MaybeStored: a write of it was given up on, and may have landed or land yet.
+	MaybeStored
+	// Stored: the historian has it durably; what failed is what an acknowledgment
+	// promises beyond that.
+	Stored
+)
 
 // Completion receives outcomes. Complete is called exactly once for each
 // publish, from within Publish or from the lane; the outcomes the lane gives to
@@ -101,6 +120,7 @@ type entry struct {
 
 	refusal Refusal
 	detail  string
+	kept    Kept // Stored once it is, refused later or not
 
 	log, retained step
 	matched       bool // Wanted has been asked

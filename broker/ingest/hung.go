@@ -105,6 +105,7 @@ func (l *lane) giveUpWrite() {
 	l.writeCancel()
 	l.writeCtx, l.writeCancel = context.WithCancel(l.ctx)
 	j.tainted = true
+	j.parts[0].doubt()
 }
 
 // quarantine gives up on the values of a part: each of its writes hung. They are

@@ -188,7 +188,7 @@ func TestEveryRefusalHasAName(t *testing.T) {
 		}
 		seen[r.Reason()] = r
 	}
-	if len(seen) != int(TooLarge-NotInbox)+1+int(Shed-Unstorable)+1 {
+	if len(seen) != int(TooOld-NotInbox)+1+int(Shed-Unstorable)+1 {
 		t.Errorf("%d names, one is missing", len(seen))
 	}
 	if Refusal(0).String() != "none" || Refusal(0).Reason() != "" {

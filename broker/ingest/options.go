@@ -74,6 +74,15 @@ type Options struct {
 	LiveQoS byte
 	// MaxTopicBytes and MaxTopicLevels bound the topic name as published; 0: no bound.
 	MaxTopicBytes, MaxTopicLevels int
+	// MaxAge is how old a timestamp the historian still keeps: an older value would
+	// never be read, and is refused. 0: any.
+	MaxAge time.Duration
+	// MaxPayloadBytes bounds a payload whatever it came by; a topic may allow less.
+	// 0: no bound.
+	MaxPayloadBytes int
+	// MaxRecordBytes is the largest encoded record every session log takes
+	// (value.AppendRecord), so that no value is stored that a log refuses. 0: no bound.
+	MaxRecordBytes int64
 
 	// AppendWait is how long a publish waits for room, and a stored value for the
 	// session log or the retained store, before it is refused. Default 10 s.

@@ -67,9 +67,14 @@ func (s *step4) hold(e *entry) {
 func (s *step4) outcome(e *entry, now time.Duration) {
 	l := s.lane
 	o := Outcome{Refusal: e.refusal, Detail: e.detail}
-	if e.refusal != 0 {
+	switch {
+	case e.refusal != 0:
+		o.Kept = e.kept
 		l.reportEntry(e)
-	} else if s.audience != nil && e.log == unneeded {
+	case e.clear:
+		o.Cleared = true
+	}
+	if e.refusal == 0 && s.audience != nil && e.log == unneeded {
 		o.NoSubscribers = !s.audience.Audience(e.v)
 	}
 	e.out, e.unsure = true, false

@@ -26,8 +26,11 @@ const (
 	Range
 	// Quality: a quality below what its topic asks for.
 	Quality
-	// TooLarge: more bytes than the topic allows.
+	// TooLarge: more bytes than the topic allows, than one publish may have, or than
+	// the workspace's session log can hold.
 	TooLarge
+	// TooOld: a timestamp older than the historian keeps.
+	TooOld
 )
 
 // Refusals in the lane.
@@ -42,7 +45,8 @@ const (
 	NoRoom
 	// LogTimeout: the session log did not take the value within AppendWait.
 	LogTimeout
-	// LogRefused: the session log can never hold the value.
+	// LogRefused: the session log can never hold the value, for a reason that
+	// MaxRecordBytes does not know of. The value is stored.
 	LogRefused
 	// RetainedTimeout: the retained store did not take the value within AppendWait.
 	RetainedTimeout
@@ -54,7 +58,7 @@ const (
 var reasons = map[Refusal]string{
 	NotInbox: "not_inbox", TopicInvalid: "topic_invalid", OtherWorkspace: "other_workspace",
 	OtherInbox: "other_inbox", NotGranted: "not_granted", Payload: "payload", Schema: "schema",
-	Range: "range", Quality: "quality", TooLarge: "too_large", Unstorable: "unstorable",
+	Range: "range", Quality: "quality", TooLarge: "too_large", TooOld: "too_old", Unstorable: "unstorable",
 	HistorianUnavailable: "historian_unavailable", HistorianQuarantined: "historian_quarantined",
 	NoRoom: "no_room", LogTimeout: "log_timeout", LogRefused: "log_refused",
 	RetainedTimeout: "retained_timeout", Shed: "shed",

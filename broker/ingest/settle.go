@@ -176,6 +176,9 @@ func (s *step4) advance(ev *events) work {
 	fresh := len(s.pending)
 	for _, e := range ev.stored {
 		e.stored = now
+		if e.refusal == 0 && !e.clear {
+			e.kept = Stored
+		}
 		s.cuts.arrive(e)
 		if e.refusal.Passing() && !e.follows {
 			s.cut(e)

@@ -167,6 +167,16 @@ func (p *part) at(n int) *entry {
 	return nil
 }
 
+// doubt notes that a write of the part failed in a way that may have stored it, or
+// may yet: it was given up on, or the store broke while it was out.
+func (p *part) doubt() {
+	for _, e := range p.entries {
+		if e.refusal == 0 && !e.clear {
+			e.kept = MaybeStored
+		}
+	}
+}
+
 // judge decides what a failed write means for the first part. Refused entries
 // stay in it, so that their outcomes keep the lane's order.
 func (l *lane) judge(j *job, err error) {
@@ -189,6 +199,7 @@ func (l *lane) judge(j *job, err error) {
 		return
 	}
 	l.i.metrics.StoreRetries.Inc()
+	p.doubt()
 	now := l.i.now()
 	left, spent := 0, false
 	for _, e := range p.entries {

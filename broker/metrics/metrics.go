@@ -147,7 +147,7 @@ func New() *Metrics {
 	m.ValuesAccepted = b.counter("uns_ingest_values_accepted_total", "Values stored, from every source.")
 	m.ValuesRefused = b.counters("uns_ingest_values_refused_total", "Values refused.",
 		label{"reason", []string{
-			"not_inbox", "topic_invalid", "other_workspace", "other_inbox", "not_granted", "payload", "schema", "range", "quality", "too_large", // at admission
+			"not_inbox", "topic_invalid", "other_workspace", "other_inbox", "not_granted", "payload", "schema", "range", "quality", "too_large", "too_old", // at admission
 			"unstorable", "historian_unavailable", "historian_quarantined", "no_room", "log_timeout", "log_refused", "retained_timeout", "shed", // in the lane
 		}})
 	m.ValuesPending = b.reading("uns_ingest_values_pending", "Values admitted whose outcome is not known yet.")

@@ -61,11 +61,23 @@ func (r *Replica) openChain(ctx context.Context) error {
 		Grammar: r.grammar(), Model: r.model.Current, Historian: r.historian, Logs: r.store, Retained: kept, Live: r.server, Wanted: r.server,
 		Metrics: r.metrics, Logger: r.log, LiveQoS: c.LiveMirror.QoS,
 		MaxTopicBytes: c.Limits.MaxTopicBytes, MaxTopicLevels: c.Limits.MaxTopicLevels,
+		MaxAge: c.Historian.MaxAge, MaxPayloadBytes: c.Broker.MaxPacketBytes, MaxRecordBytes: r.maxRecordBytes(),
 		AppendWait: c.SessionLogAppendWait, StoreBudget: c.Historian.RetryBudget,
 		HungWrite: c.Historian.HungWriteTimeout, QuarantineAfter: c.Historian.QuarantineAfter, MayAct: r.mayAct(),
 	})
 	r.server.SetIngest(r.ingest)
 	return nil
+}
+
+// maxRecordBytes is the largest record the session logs take: both kinds of store
+// keep less than logOverhead beside one.
+func (r *Replica) maxRecordBytes() int64 {
+	const logOverhead = 1 << 10
+	most := r.config.SessionLogMaxBytes
+	if shared, ok := r.store.(interface{ MaxPayload() int64 }); ok && shared.MaxPayload() > 0 {
+		most = min(most, shared.MaxPayload())
+	}
+	return most - logOverhead
 }
 
 // logID names the session log of a workspace by the workspace's id, which stays
