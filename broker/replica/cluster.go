@@ -232,10 +232,11 @@ func (m *member) describe(c *api.ClusterStatus) {
 }
 
 // mayAct is the chain's question before each effect; nil on a single node, which
-// may always. The membership begins after the chain is made.
+// may always. It speaks of the incarnation the server serves under, not of a next one
+// that has registered already: between the two the chain is fenced.
 func (r *Replica) mayAct() func() bool {
 	if !r.config.Clustered() {
 		return nil
 	}
-	return func() bool { return r.member != nil && r.member.mayAct() }
+	return r.server.MayAct
 }

@@ -115,6 +115,17 @@ func (s *Server) Fence() {
 // asked immediately before.
 func (c *connection) mayAct() bool { return c.deadline == nil || c.deadline.MayAct(time.Now()) }
 
+// MayAct reports whether the incarnation that is served may still do what others
+// see.
+func (s *Server) MayAct() bool { return !s.fenced.Load() && s.deadline.Load().MayAct(time.Now()) }
+
+// HasLog implements ingest.LogKnower: whether the workspace is known to have a
+// session log.
+func (s *Server) HasLog(workspace string) bool {
+	w := s.workspace(workspace)
+	return w.feed.Load() != nil || w.wanted.Len() > 0
+}
+
 // incarnation is the one serving now; zero while none is.
 func (s *Server) incarnation() cluster.Incarnation {
 	if d := s.deadline.Load(); d != nil {
