@@ -13,14 +13,15 @@ FUZZTIME  ?= 20s
 SOAKTIME  ?= 10m
 BENCHFLAGS ?=
 REPLICAS  ?= 2
+LISTEN    ?=
 
 .PHONY: help
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: run
-run: ## Start the broker with an embedded historian, an example model and a new API client
-	go run ./broker
+run: ## Start a broker to try out on this machine; LISTEN=0.0.0.0 for others to reach it
+	go run ./broker $(if $(LISTEN),--host $(LISTEN))
 
 .PHONY: cluster
 cluster: ## Start REPLICAS (2) replicas with NATS and PostgreSQL; says how to connect and how to break them

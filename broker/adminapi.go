@@ -68,7 +68,7 @@ func (a *adminAPI) open() error {
 		return nil
 	}
 	if a.socket == "" {
-		c := trial()
+		c := trial("")
 		if a.config != "" {
 			var err error
 			if c, err = config.Load(a.config); err != nil {
@@ -76,6 +76,9 @@ func (a *adminAPI) open() error {
 			}
 		}
 		a.socket = replica.AdminSocket(c.DataDir)
+		if err := replica.CheckAdminSocket(c.DataDir); err != nil {
+			return err
+		}
 	}
 	a.url = "http://broker"
 	a.http = &http.Client{Timeout: time.Minute, Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {

@@ -18,7 +18,7 @@ func checkCommand(out io.Writer) *cobra.Command {
 		Short: "Check a configuration and the files it names, without starting anything",
 		Long:  "Check a configuration and the files it names (model, clients, certificates), without starting anything. Everything that is wrong is listed; exit status 0 if nothing is.",
 		Args:  cobra.MaximumNArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 {
 				if file != "" {
 					return errors.New("check-config: the file is given twice, as argument and with --config")
@@ -34,6 +34,9 @@ func checkCommand(out io.Writer) *cobra.Command {
 			}
 			if err := replica.CheckFiles(c); err != nil {
 				return err
+			}
+			if err := replica.CheckAdminSocket(c.DataDir); err != nil {
+				fmt.Fprintf(cmd.ErrOrStderr(), "warning: %v\n", err)
 			}
 			_, err = fmt.Fprintf(out, "%s is valid\n", file)
 			return err

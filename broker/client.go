@@ -55,7 +55,7 @@ func addCommand(reach *adminAPI, out io.Writer) *cobra.Command {
 	var publish, subscribe []string
 	var fromInput bool
 	c := &cobra.Command{
-		Use: "add ID", Short: "Add an API client and print its secret, once", Args: cobra.ExactArgs(1),
+		Use: "add ID", Short: "Add an API client and print its secret, once", Args: oneID,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			n.ID = args[0]
 			if cmd.Flags().Changed("publish") {
@@ -76,10 +76,13 @@ func addCommand(reach *adminAPI, out io.Writer) *cobra.Command {
 			if err := reach.open(); err != nil {
 				return err
 			}
+			if n.Workspace == "" && reach.socket != "" {
+				return fmt.Errorf("client add %s: --workspace is missing: over the broker's socket nobody is signed in whose workspace it could be", n.ID)
+			}
 			return secretCall(cmd, reach, out, clientsPath, n)
 		},
 	}
-	c.Flags().StringVar(&n.Workspace, "workspace", "", "slug of its workspace (over --url, default: that of the client signed in)")
+	c.Flags().StringVar(&n.Workspace, "workspace", "", "slug of its workspace; needed over the broker's socket, with --url it is by default that of the client signed in")
 	c.Flags().StringSliceVar(&publish, "publish", nil, "filters below its inbox it may publish to (default #; \"\" for none)")
 	c.Flags().StringSliceVar(&subscribe, "subscribe", nil, "filters it may subscribe to (default #; \"\" for none)")
 	c.Flags().StringSliceVar(&n.Scopes, "scope", nil, "scopes of the REST API it has: "+strings.Join(api.Scopes, ", "))
@@ -87,9 +90,20 @@ func addCommand(reach *adminAPI, out io.Writer) *cobra.Command {
 	return c
 }
 
+// oneID wants the id of an API client, and says so in its words.
+func oneID(cmd *cobra.Command, args []string) error {
+	switch len(args) {
+	case 0:
+		return fmt.Errorf("client %s: name the API client: %s", cmd.Name(), cmd.UseLine())
+	case 1:
+		return nil
+	}
+	return fmt.Errorf("client %s: names one API client, has %q: %s", cmd.Name(), args, cmd.UseLine())
+}
+
 func rotateCommand(reach *adminAPI, out io.Writer) *cobra.Command {
 	return &cobra.Command{
-		Use: "rotate ID", Short: "Give an API client a new secret, print it once, and close what is signed in with the old one", Args: cobra.ExactArgs(1),
+		Use: "rotate ID", Short: "Give an API client a new secret, print it once, and close what is signed in with the old one", Args: oneID,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := reach.open(); err != nil {
 				return err
@@ -101,7 +115,7 @@ func rotateCommand(reach *adminAPI, out io.Writer) *cobra.Command {
 
 func switchCommand(reach *adminAPI, out io.Writer, verb, short string) *cobra.Command {
 	return &cobra.Command{
-		Use: verb + " ID", Short: short, Args: cobra.ExactArgs(1),
+		Use: verb + " ID", Short: short, Args: oneID,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := reach.open(); err != nil {
 				return err
@@ -117,7 +131,7 @@ func switchCommand(reach *adminAPI, out io.Writer, verb, short string) *cobra.Co
 
 func deleteCommand(reach *adminAPI, out io.Writer) *cobra.Command {
 	return &cobra.Command{
-		Use: "delete ID", Short: "Delete an API client and close its connections", Args: cobra.ExactArgs(1),
+		Use: "delete ID", Short: "Delete an API client and close its connections", Args: oneID,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := reach.open(); err != nil {
 				return err

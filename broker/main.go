@@ -13,9 +13,14 @@ import (
 )
 
 func main() {
-	// The first SIGTERM or SIGINT ends run's context and so stops it in order; a
-	// second one is left to its default and ends the process at once.
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
+	// The first of them ends run's context and so stops it in order; a second one is
+	// left to its default and ends the process at once. A terminal that is closed
+	// sends SIGHUP, unless the broker was started to outlive it (nohup).
+	stops := []os.Signal{syscall.SIGTERM, os.Interrupt}
+	if !signal.Ignored(syscall.SIGHUP) {
+		stops = append(stops, syscall.SIGHUP)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), stops...)
 	context.AfterFunc(ctx, stop)
 	if err := command(os.Stdout, os.Stderr).ExecuteContext(ctx); err != nil {
 		if !errors.As(err, new(logged)) {
@@ -27,17 +32,20 @@ func main() {
 
 // command is the whole command line; what it prints goes to out, what it logs to log.
 func command(out, log io.Writer) *cobra.Command {
+	var host string
 	root := &cobra.Command{
-		Use:           "broker",
-		Short:         "The MaestroHub UNS broker",
-		Long:          "The MaestroHub UNS broker: MQTT in, stored before it is acknowledged, live and from history out.\nWithout a command it starts a broker for trying out.",
+		Use:   "broker",
+		Short: "The MaestroHub UNS broker",
+		Long: "The MaestroHub UNS broker: MQTT in, stored before it is acknowledged, live and from history out.\n" +
+			"Without a command it starts a broker for trying out, which only this machine can reach: data in ./data, an example model, an API client made for you.",
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args:          cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return run(cmd.Context(), "", out, log)
+			return run(cmd.Context(), "", host, out, log)
 		},
 	}
+	hostFlag(root, &host)
 	root.SetOut(out)
 	root.SetErr(log)
 	root.AddCommand(runCommand(out, log), checkCommand(out), configCommand(out), clientCommand(out), healthcheckCommand(out), versionCommand(out))

@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -52,8 +53,30 @@ func write(t *testing.T, path, text string) string {
 }
 
 func TestVersionSaysWhatTheBinaryIs(t *testing.T) {
-	if out, err := execute(t, "", "version"); err != nil || !strings.HasPrefix(out, "broker ") || len(strings.Fields(out)) != 4 {
-		t.Errorf("version printed %q (error %v)", out, err)
+	// A test binary is built without its commit.
+	want := "broker unreleased, commit unknown, " + runtime.Version() + " "
+	if out, err := execute(t, "", "version"); err != nil || !strings.HasPrefix(out, want) {
+		t.Errorf("version printed %q (error %v), want %q", out, err, want)
+	}
+}
+
+func TestADataDirectoryTooLongForTheSocketIsSaid(t *testing.T) {
+	dir := t.TempDir()
+	long := filepath.Join(dir, strings.Repeat("d", 108))
+	file := write(t, filepath.Join(dir, "config.yaml"), "modules: {uns: {dataDir: '"+long+"'}}\n")
+	var out, log lockedBuffer
+	c := command(&out, &log)
+	c.SetArgs([]string{"check-config", file})
+	if err := c.ExecuteContext(t.Context()); err != nil || !strings.Contains(out.String(), "is valid") {
+		t.Errorf("check-config printed %q, error %v: a broker runs with it", out.String(), err)
+	}
+	for _, want := range []string{"warning: ", "modules.uns.dataDir", "must have at most 92 bytes", "clientsFile"} {
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("check-config warned %q, want %q in it", log.String(), want)
+		}
+	}
+	if _, err := execute(t, "", "client", "list", "--config", file); err == nil || !strings.Contains(err.Error(), "modules.uns.dataDir") {
+		t.Errorf("client list: error %v, want the setting named", err)
 	}
 }
 
@@ -93,7 +116,7 @@ func TestCheckConfigAcceptsAGoodFileAndListsAllThatIsWrong(t *testing.T) {
 func TestRunRefusesAWrongConfigurationAndSaysSoInItsLog(t *testing.T) {
 	bad := write(t, filepath.Join(t.TempDir(), "bad.yaml"), "modules: {uns: {brokerMemberTTL: 3s, replicas: 0}}\n")
 	var out, log lockedBuffer
-	if err := run(t.Context(), bad, &out, &log); err == nil || !strings.Contains(err.Error(), "brokerMemberTTL") {
+	if err := run(t.Context(), bad, "", &out, &log); err == nil || !strings.Contains(err.Error(), "brokerMemberTTL") {
 		t.Errorf("error %v, want the key named", err)
 	}
 	lines := strings.Split(strings.TrimSpace(log.String()), "\n")
@@ -154,7 +177,7 @@ type broker struct {
 
 func startTrial(t *testing.T, dir string) *broker {
 	t.Helper()
-	b := &broker{config: trial(), out: &lockedBuffer{}}
+	b := &broker{config: trial(""), out: &lockedBuffer{}}
 	c := b.config
 	c.DataDir, c.ModelFile = dir, filepath.Join(dir, "model.yaml")
 	c.Broker.TCPListen, c.Broker.WebSocket.Listen, c.HTTP.Listen = ":0", ":0", ":0"

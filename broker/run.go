@@ -16,31 +16,41 @@ import (
 )
 
 func runCommand(out, log io.Writer) *cobra.Command {
-	var file string
+	var file, host string
 	c := &cobra.Command{
 		Use:   "run",
 		Short: "Run a broker until SIGTERM",
-		Long:  "Run a broker until SIGTERM. Without --config it is one for trying out: data in ./data, an example model, an API client made for you.",
-		Args:  cobra.NoArgs,
+		Long: "Run a broker until SIGTERM. Without --config it is one for trying out, which only this machine can reach: data in ./data, an example model, an API client made for you.\n" +
+			"SIGTERM, SIGINT (Ctrl-C) and SIGHUP stop it in order, a second one at once. Nothing is reloaded by a signal: the model, clients and certificate files are followed.",
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return run(cmd.Context(), file, out, log)
+			return run(cmd.Context(), file, host, out, log)
 		},
 	}
 	c.Flags().StringVar(&file, "config", "", "configuration file (`broker config reference` lists its settings)")
+	hostFlag(c, &host)
 	return c
 }
 
-// run runs a replica of a configuration file, or the one for trying out, until
-// ctx is done.
-func run(ctx context.Context, file string, out, log io.Writer) error {
+func hostFlag(c *cobra.Command, host *string) {
+	c.Flags().StringVar(host, "host", "", "address the broker for trying out listens on, 0.0.0.0 for every one of this machine (default "+trialHost+")")
+}
+
+// run runs a replica of a configuration file, or the one for trying out, on host,
+// until ctx is done.
+func run(ctx context.Context, file, host string, out, log io.Writer) error {
 	if file == "" {
-		return runTrial(ctx, trial(), out, log)
+		return runTrial(ctx, trial(host), out, log)
+	}
+	if host != "" {
+		return fmt.Errorf("--host %s: only for the broker for trying out; with --config the addresses are settings of the file", host)
 	}
 	c, err := config.Load(file)
 	if err != nil {
-		// There is no configuration yet that says how to log it.
+		// There is no configuration yet that says how to log it; a line for each setting.
+		logger := replica.NewLogger(log, config.Log{})
 		for line := range strings.Lines(err.Error()) {
-			fmt.Fprintln(log, "embedded broker: "+strings.TrimRight(line, "\n"))
+			logger.Error("embedded broker: configuration refused", "error", strings.TrimSpace(line))
 		}
 		return logged{err}
 	}

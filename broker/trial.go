@@ -23,6 +23,8 @@ const (
 	trialWorkspace = "plant"
 	trialClient    = "demo"
 	trialTopic     = "line/1/temperature"
+	// trialHost is where it listens unless told: nobody has secured it.
+	trialHost = "127.0.0.1"
 )
 
 //go:embed trial.txt
@@ -30,8 +32,15 @@ var trialText string
 
 // trial is the configuration of a start without one: the defaults, WebSocket on for
 // pages from anywhere (a page opened from a file has no origin), the example model.
-func trial() *config.Config {
+// It listens on host; "" is trialHost.
+func trial(host string) *config.Config {
 	c := config.Default()
+	if host == "" {
+		host = trialHost
+	}
+	for _, listen := range []*string{&c.Broker.TCPListen, &c.Broker.WebSocket.Listen, &c.HTTP.Listen} {
+		*listen = net.JoinHostPort(strings.Trim(host, "[]"), strings.TrimPrefix(*listen, ":"))
+	}
 	c.Broker.WebSocket.Enabled = true
 	c.Broker.WebSocket.AllowedOrigins = []string{"*"}
 	c.ModelFile = filepath.Join(c.DataDir, "model.yaml")
@@ -91,10 +100,32 @@ func printTrial(out io.Writer, c *config.Config, secret string, address func(lis
 		}
 		return p
 	}
+	host, option, reach := reachable(address("tcp"))
 	_, err := io.WriteString(out, strings.NewReplacer(
 		"{client}", trialClient, "{workspace}", trialWorkspace, "{secret}", shown, "{hint}", hint, "{version}", c.TopicVersion,
-		"{topic}", trialTopic, "{tcp}", port("tcp"), "{ws}", port("ws"), "{path}", c.Broker.WebSocket.Path, "{http}", port("http"),
+		"{topic}", trialTopic, "{host}", host, "{-h}", option, "{reach}", reach, "{tcp}", port("tcp"), "{ws}", port("ws"), "{path}", c.Broker.WebSocket.Path, "{http}", port("http"),
 		"{data}", c.DataDir, "{model}", c.ModelFile,
 	).Replace(trialText))
 	return err
+}
+
+// reachable says of a listener's address what to connect to, as a host and as
+// mosquitto's option (none: what it does by itself), and who can.
+func reachable(address string) (host, option, who string) {
+	h, _, err := net.SplitHostPort(address)
+	ip := net.ParseIP(h)
+	switch {
+	case err == nil && ip.IsLoopback() && (h == trialHost || h == "::1"):
+		return "localhost", "", "Only this machine can reach it: it listens on " + h + ". For others too: go run ./broker --host 0.0.0.0 (make run LISTEN=0.0.0.0)."
+	case err == nil && !ip.IsUnspecified():
+		return urlHost(h), " -h " + h, "It listens on " + h + ": whoever reaches that address reaches it, without encryption."
+	}
+	return "localhost", "", "It listens on every address of this machine: whoever reaches one of them reaches it, without encryption."
+}
+
+func urlHost(h string) string {
+	if strings.Contains(h, ":") {
+		return "[" + h + "]"
+	}
+	return h
 }

@@ -198,7 +198,10 @@ func TestClientCommandsSayWhatTheyNeed(t *testing.T) {
 		"no broker":      {[]string{"client", "list", "--socket", t.TempDir() + "/none"}, "--socket"},
 		"no credential":  {[]string{"client", "list", "--url", "http://localhost:1"}, envSecret},
 		"both ways":      {[]string{"client", "list", "--url", "http://localhost:1", "--socket", "x"}, "only one"},
-		"no id":          {[]string{"client", "add"}, "arg"},
+		"no id":          {[]string{"client", "add"}, "client add: name the API client: broker client add ID"},
+		"no id either":   {[]string{"client", "delete"}, "client delete: name the API client"},
+		"two ids":        {[]string{"client", "delete", "a", "b"}, "names one"},
+		"no workspace":   {[]string{"client", "add", "x", "--socket", "none"}, "--workspace is missing"},
 		"wrong config":   {[]string{"client", "list", "--config", "/nowhere.yaml"}, "/nowhere.yaml"},
 		"empty secret":   {[]string{"client", "add", "x", "--secret-stdin"}, "empty"},
 		"unknown option": {[]string{"client", "list", "--nonsense"}, "nonsense"},
@@ -215,7 +218,7 @@ func TestATrialStartOnTakenPortsEndsWithTheAddress(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer taken.Close()
-	c := trial()
+	c := trial("")
 	c.DataDir = t.TempDir()
 	c.ModelFile = c.DataDir + "/model.yaml"
 	c.Broker.TCPListen, c.Broker.WebSocket.Listen, c.HTTP.Listen = taken.Addr().String(), ":0", ":0"
@@ -225,5 +228,31 @@ func TestATrialStartOnTakenPortsEndsWithTheAddress(t *testing.T) {
 	}
 	if out.String() != "" {
 		t.Errorf("printed %q although nothing runs", out.String())
+	}
+}
+
+func TestATrialIsReachedFromThisMachineAloneUnlessToldAndSaysSo(t *testing.T) {
+	for host, want := range map[string]string{"": "127.0.0.1", "0.0.0.0": "0.0.0.0", "::": "::", "[::1]": "::1", "192.0.2.7": "192.0.2.7"} {
+		c := trial(host)
+		for _, listen := range []string{c.Broker.TCPListen, c.Broker.WebSocket.Listen, c.HTTP.Listen} {
+			if h, port, err := net.SplitHostPort(listen); err != nil || h != want || port == "" {
+				t.Errorf("--host %q listens on %s, want %s", host, listen, want)
+			}
+		}
+	}
+	for listening, want := range map[string][]string{
+		"127.0.0.1:1": {"Only this machine can reach it", "make run LISTEN=0.0.0.0", "mqttv5 -p 1 ", "http://localhost:1/"},
+		"[::]:1":      {"every address of this machine", "mqttv5 -p 1 ", "ws://localhost:1/"},
+		"192.0.2.7:1": {"listens on 192.0.2.7", "mqttv5 -h 192.0.2.7 -p 1 ", "http://192.0.2.7:1/"},
+		"[fd00::7]:1": {"listens on fd00::7", "mqttv5 -h fd00::7 -p 1 ", "http://[fd00::7]:1/"},
+	} {
+		var out lockedBuffer
+		if err := printTrial(&out, trial(""), "s", func(string) string { return listening }); err != nil || !all(out.String(), want) {
+			t.Errorf("on %s it prints\n%s(error %v)\nwant %q", listening, out.String(), err, want)
+		}
+	}
+	file := write(t, t.TempDir()+"/config.yaml", "modules: {uns: {}}\n")
+	if _, err := execute(t, "", "run", "--config", file, "--host", "0.0.0.0"); err == nil || !strings.Contains(err.Error(), "--host") {
+		t.Errorf("--host beside --config: error %v", err)
 	}
 }

@@ -14,12 +14,21 @@ var version = ""
 
 // release is the version built in, or what the Go toolchain knows of the source.
 func release() string {
-	if version != "" {
+	switch c := commit(); {
+	case version != "":
 		return version
+	case c != "":
+		return "unreleased-" + c
 	}
+	return "unreleased"
+}
+
+// commit is what the binary was built of, "" if the build was not told
+// (-buildvcs=false, or no git).
+func commit() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
-		return "unreleased"
+		return ""
 	}
 	revision, dirty := "", ""
 	for _, s := range info.Settings {
@@ -31,9 +40,9 @@ func release() string {
 		}
 	}
 	if revision == "" {
-		return "unreleased"
+		return ""
 	}
-	return "unreleased-" + revision + dirty
+	return revision + dirty
 }
 
 func versionCommand(out io.Writer) *cobra.Command {
@@ -42,7 +51,14 @@ func versionCommand(out io.Writer) *cobra.Command {
 		Short: "Print what this binary is",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			_, err := fmt.Fprintf(out, "broker %s %s %s/%s\n", release(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			name, of := version, commit()
+			if name == "" {
+				name = "unreleased"
+			}
+			if of == "" {
+				of = "unknown"
+			}
+			_, err := fmt.Fprintf(out, "broker %s, commit %s, %s %s/%s\n", name, of, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 			return err
 		},
 	}

@@ -41,7 +41,7 @@ func (r *Replica) openDoors() (*doors, error) {
 	// too long, or the volume may know no sockets.
 	socket, err := listenAdmin(r.config.DataDir)
 	if err != nil {
-		r.log.Warn("operator's socket not opened; API clients are managed over HTTP only", "error", err)
+		r.log.Warn("operator's socket not opened; API clients are managed over HTTP and by the clients file only", "error", err)
 	} else {
 		d.addresses["admin"] = socket.Addr().String()
 	}

@@ -22,14 +22,26 @@ func AdminSocket(dataDir string) string {
 // NUL taken off.
 const maxSocketPath = 107
 
+// CheckAdminSocket says why no operator's socket can be opened in a data directory
+// with that name. A broker runs without one, but a fresh one has then no other way
+// to its first API client than modules.uns.clientsFile.
+func CheckAdminSocket(dataDir string) error {
+	path := AdminSocket(dataDir)
+	if len(path) <= maxSocketPath {
+		return nil
+	}
+	return fmt.Errorf("modules.uns.dataDir (%s) must have at most %d bytes for the operator's socket in it, which `broker client` manages API clients through, has %d: without it the first API client can only come from modules.uns.clientsFile",
+		dataDir, maxSocketPath-len(path)+len(filepath.Clean(dataDir)), len(filepath.Clean(dataDir)))
+}
+
 // listenAdmin opens the operator's socket. One left behind by a process that was
 // killed is replaced, one that answers is not: it is another broker on the same
 // data directory.
 func listenAdmin(dataDir string) (net.Listener, error) {
-	path := AdminSocket(dataDir)
-	if len(path) > maxSocketPath {
-		return nil, fmt.Errorf("operator's socket %s: the path has %d bytes, a socket's may have %d; choose a shorter modules.uns.dataDir", path, len(path), maxSocketPath)
+	if err := CheckAdminSocket(dataDir); err != nil {
+		return nil, err
 	}
+	path := AdminSocket(dataDir)
 	dir := filepath.Dir(path)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("operator's socket: %w", err)
