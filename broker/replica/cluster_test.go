@@ -3,8 +3,10 @@ package replica_test
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"maestrohub.io/uns/broker/mqtt"
+	"maestrohub.io/uns/tests/mqtttest"
 	"maestrohub.io/uns/tests/site"
 )
 
@@ -61,6 +63,60 @@ func TestTwoReplicasAreOneBroker(t *testing.T) {
 		other := a.Dial(t, mqtt.V5, "tcp")
 		if c := other.Connect(a.Credentials("dev-b", persistent("roamer"))); c.Code != mqtt.ClientIdentifierNotValid {
 			t.Errorf("another identity: %v, want %v", c.Code, mqtt.ClientIdentifierNotValid)
+		}
+	})
+	t.Run("a retained message is every replica's", func(t *testing.T) {
+		a.Connect(t, mqtt.V5, "dev-a", named("retainer")).Publish("retained/x", 1, "7")
+		sub := b.Connect(t, mqtt.V5, "dev-b", named("late"))
+		sub.Subscribe("retained/x", 1)
+		if p := sub.ExpectPublish("retained/x", "7"); !p.Retain {
+			t.Error("the message came without RETAIN")
+		}
+	})
+	t.Run("the will of a lost connection goes out once", func(t *testing.T) {
+		sub := b.Connect(t, mqtt.V5, "dev-b", named("mourner"))
+		sub.Subscribe("will/#", 1)
+		lost := a.Connect(t, mqtt.V5, "dev-a", named("goner"), func(p *mqtt.Connect) {
+			p.Will = &mqtt.Will{Topic: mqtttest.Inbox("dev-a", "will/x"), QoS: 1, Payload: []byte(`"gone"`)}
+		})
+		lost.Drop()
+		sub.Ack(sub.ExpectPublish("will/x", `"gone"`))
+		a.Connect(t, mqtt.V5, "dev-a", named("other-publisher")).Publish("will/y", 1, "1")
+		sub.Ack(sub.ExpectPublish("will/y", "1"))
+	})
+	t.Run("a device that is back elsewhere has no will sent", func(t *testing.T) {
+		sub := b.Connect(t, mqtt.V5, "dev-b", named("watcher"))
+		sub.Subscribe("back/#", 1)
+		with := func(p *mqtt.Connect) {
+			p.Will = &mqtt.Will{Topic: mqtttest.Inbox("dev-a", "back/x"), QoS: 1, Payload: []byte(`"gone"`), Delay: 2}
+		}
+		lost := a.Connect(t, mqtt.V5, "dev-a", persistent("returner"), with)
+		lost.Drop()
+		back := b.Connect(t, mqtt.V5, "dev-a", persistent("returner"))
+		<-time.After(3 * time.Second) // the delay the will would have had
+		back.Publish("back/y", 1, "1")
+		sub.Ack(sub.ExpectPublish("back/y", "1"))
+	})
+	t.Run("a shared subscription has members at both", func(t *testing.T) {
+		filter := "$share/crew/" + mqtttest.Data("plant", "crew/#")
+		left, right := a.Connect(t, mqtt.V5, "dev-a", named("left")), b.Connect(t, mqtt.V5, "dev-b", named("right"))
+		left.Subscribe(filter, 1)
+		right.Subscribe(filter, 1)
+		pub := a.Connect(t, mqtt.V5, "dev-a", named("foreman"))
+		for n := range 20 {
+			pub.Publish("crew/x", 1, fmt.Sprint(n))
+		}
+		seen := map[string]int{}
+		for _, c := range []*mqtttest.Client{left, right} {
+			for range 10 {
+				p := mqtttest.Expect[mqtt.Publish](c)
+				seen[string(p.Payload)]++
+				c.Ack(p)
+			}
+			c.ExpectNothing()
+		}
+		if len(seen) != 20 {
+			t.Errorf("the group received %d of 20 values: %v", len(seen), seen)
 		}
 	})
 }
