@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 
+	"maestrohub.io/uns/broker/access"
+	"maestrohub.io/uns/broker/api"
 	"maestrohub.io/uns/broker/config"
 )
 
@@ -207,4 +209,25 @@ func startTrial(t *testing.T, dir string) *broker {
 		return strings.Contains(b.out.String(), "Ctrl-C")
 	})
 	return b
+}
+
+// TestTheClientsFileOfTheReadmeIsOne also checks that it shows every scope there is
+// in the text beside it.
+func TestTheClientsFileOfTheReadmeIsOne(t *testing.T) {
+	page, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(page), "\n## The clients file\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	_, example, _ := strings.Cut(section, "```yaml\n")
+	example, _, found := strings.Cut(example, "```")
+	if err := access.CheckSeed([]byte(example)); err != nil || !found {
+		t.Errorf("the example under The clients file is refused: %v", err)
+	}
+	for _, scope := range api.Scopes {
+		if !strings.Contains(section, "`"+scope+"`") {
+			t.Errorf("The clients file does not name the scope %s", scope)
+		}
+	}
 }

@@ -55,6 +55,6 @@ func limitSettings() []setting[Config] {
 		duration("maxSessionExpiry", func(l *Limits) *time.Duration { return &l.MaxSessionExpiry }, time.Hour, time.Second, 30*day,
 			"How long a persistent session is kept after its connection ends, and how long the session log keeps a value. A longer Session Expiry Interval is shortened to it."),
 		count("maxOfflineSessions", func(l *Limits) *int { return &l.MaxOfflineSessions }, 100, "sessions", 1, 100_000,
-			"Persistent sessions kept without a connection; beyond it the one longest away is ended, and counted."),
+			"Persistent sessions kept without a connection; beyond it the one longest away is ended, and counted. A session counts once it has been away for `brokerWillStopGrace`, so that a failover ends none: until then there may be more."),
 	}
 }
