@@ -21,9 +21,12 @@ const (
 )
 
 // NewLogger returns a logger that writes to w as the configuration says. In the
-// text format the message comes first, so that a line begins with its prefix:
+// text format the message comes first, so that a line begins with its prefix; what
+// follows it is logfmt, key=value, quoted where it has to be, time and level first:
 //
 //	embedded broker: listening time=2026-01-31T08:00:00.000Z level=INFO listener=tcp address=[::]:1883
+//
+// The message ends at the first " time=", which none contains.
 func NewLogger(w io.Writer, c config.Log) *slog.Logger {
 	level := slog.LevelInfo
 	// The configuration has checked the word; an empty one means info.
@@ -72,6 +75,12 @@ type textHandler struct {
 	line  *textLine
 }
 
+const timeKey = " time="
+
+// inMessage keeps a message on its line, where a line break would begin one without
+// a prefix, and before the time that ends it.
+var inMessage = strings.NewReplacer("\n", `\n`, "\r", `\r`, timeKey, " time:")
+
 type textLine struct {
 	mu  sync.Mutex
 	buf bytes.Buffer // guarded by mu
@@ -107,9 +116,8 @@ func (h textHandler) Handle(ctx context.Context, r slog.Record) error {
 	if err := h.attrs.Handle(ctx, bare); err != nil {
 		return err
 	}
-	// A line break inside a message would begin a line without a prefix.
-	out := append(h.line.out[:0], strings.NewReplacer("\n", `\n`, "\r", `\r`).Replace(r.Message)...)
-	out = append(out, " time="...)
+	out := append(h.line.out[:0], inMessage.Replace(r.Message)...)
+	out = append(out, timeKey...)
 	out = r.Time.UTC().AppendFormat(out, "2006-01-02T15:04:05.000Z")
 	out = append(out, " level="...)
 	out = append(out, r.Level.String()...)

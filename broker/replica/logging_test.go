@@ -5,9 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"maps"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"maestrohub.io/uns/broker/config"
 )
@@ -43,6 +46,49 @@ func TestEveryTextLineBeginsWithAPrefix(t *testing.T) {
 	for _, want := range []string{"g.level=own", "g.msg=own", "g.time=7"} {
 		if !strings.Contains(lines[3], want) {
 			t.Errorf("line %q: want the attribute %s kept", lines[3], want)
+		}
+	}
+}
+
+// logfmt reads key=value pairs as log tools do: a value is quoted or has no space,
+// quote or equals sign.
+func logfmt(line string) (pairs map[string]string, rest string) {
+	pair := regexp.MustCompile(`^([^\s"=]+)=("(?:[^"\\]|\\.)*"|[^\s"=]*)(?: |$)`)
+	pairs = map[string]string{}
+	for m := pair.FindStringSubmatch(line); m != nil; m = pair.FindStringSubmatch(line) {
+		value := m[2]
+		if unquoted, err := strconv.Unquote(value); err == nil {
+			value = unquoted
+		}
+		pairs[m[1]], line = value, line[len(m[0]):]
+	}
+	return pairs, line
+}
+
+func TestATextLineIsItsMessageAndThenLogfmt(t *testing.T) {
+	var out bytes.Buffer
+	log := NewLogger(&out, config.Log{})
+	log.Info(`broker cluster: joined "a"`, "members", 2)
+	log.With("filter", "x=y").WithGroup("g").Warn("no time=now\nnor later", "error", errors.New("a \"b\"\nc time=5"), "empty", "", "list", []string{"a", "b"})
+	want := []struct {
+		message string
+		pairs   map[string]string
+	}{
+		{`broker cluster: joined "a"`, map[string]string{"level": "INFO", "members": "2"}},
+		{`embedded broker: no time:now\nnor later`, map[string]string{"level": "WARN", "filter": "x=y", "g.error": "a \"b\"\nc time=5", "g.empty": "", "g.list": "[a b]"}},
+	}
+	for i, line := range strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n") {
+		message, fields, _ := strings.Cut(line, " time=")
+		pairs, rest := logfmt("time=" + fields)
+		if message != want[i].message || rest != "" {
+			t.Errorf("line %q: message %q, want %q; not logfmt: %q", line, message, want[i].message, rest)
+		}
+		if _, err := time.Parse(time.RFC3339Nano, pairs["time"]); err != nil {
+			t.Errorf("line %q: %v", line, err)
+		}
+		delete(pairs, "time")
+		if !maps.Equal(pairs, want[i].pairs) {
+			t.Errorf("line %q: pairs %q, want %q", line, pairs, want[i].pairs)
 		}
 	}
 }
