@@ -58,7 +58,8 @@ type Options struct {
 	TrustClientAddresses bool
 	// MaxRequests bounds the requests served at once, health and metrics apart; those
 	// that carry values may take a quarter of it, so that tokens and management are
-	// served while the historian holds up the rest. 0 means 256.
+	// served while the historian holds up the rest. Of each, one client gets half and
+	// one workspace three quarters at most (shares.go). 0 means 256.
 	MaxRequests int
 	// MaxWriteBytes bounds the body of a write. 0 means 4 MiB.
 	MaxWriteBytes int64
@@ -88,8 +89,10 @@ const (
 // API serves the routes of openapi.yaml. It holds no state of its own.
 type API struct {
 	o Options
-	// A token for each request, request that carries values, and read of history.
-	slots, heavy, reads chan struct{}
+	// slots has a token for each request, all of them; the shares are those of the
+	// signed-in ones, of those that carry values, and of the reads of history.
+	slots                  chan struct{}
+	requests, heavy, reads *shares
 }
 
 // New returns an API. It starts nothing.
@@ -103,7 +106,9 @@ func New(o Options) *API {
 	if o.WriteWait == 0 {
 		o.WriteWait = 45 * time.Second
 	}
-	return &API{o: o, slots: make(chan struct{}, o.MaxRequests), heavy: make(chan struct{}, max(1, o.MaxRequests/4)), reads: make(chan struct{}, maxReads)}
+	return &API{o: o, slots: make(chan struct{}, o.MaxRequests), requests: newShares("requests are being served", o.MaxRequests),
+		heavy: newShares("requests that carry values are being served", max(1, o.MaxRequests/4)),
+		reads: newShares("pages of history are being read", maxReads)}
 }
 
 // Server returns an HTTP server for the handler, with every bound against slow

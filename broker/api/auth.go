@@ -60,15 +60,17 @@ func (c caller) visible(g topic.Grammar, workspace string) func(string) bool {
 	return func(below string) bool { return c.grants.MayRead(g.Data(workspace, below)) }
 }
 
-// signedIn wraps a handler with the sign-in and the scope it needs.
-func (a *API) signedIn(scope string, h handler) http.HandlerFunc {
+// signedIn wraps a route's handler with the sign-in, the scope it needs and the
+// caller's share of the places.
+func (a *API) signedIn(route route) http.HandlerFunc {
+	scope := route.scope
 	return func(w http.ResponseWriter, r *http.Request) {
 		grants, refused := a.signIn(r)
 		if refused == nil && !grants.Scope(scope) && !(scope == ScopeClients && grants.Scope(ScopeAllClients)) {
 			refused = refuse(http.StatusForbidden, codeScope, "the client %q lacks the scope %s", grants.ClientID(), scope)
 		}
 		if refused == nil {
-			refused = h(w, r, caller{grants: grants})
+			refused = a.shared(route, w, r, caller{grants: grants})
 		}
 		if refused != nil {
 			if refused.status == http.StatusUnauthorized {
@@ -78,6 +80,23 @@ func (a *API) signedIn(scope string, h handler) http.HandlerFunc {
 			refused.write(w)
 		}
 	}
+}
+
+// shared handles a request within its caller's shares.
+func (a *API) shared(route route, w http.ResponseWriter, r *http.Request, c caller) *refusal {
+	free, refused := a.requests.take(c)
+	if refused != nil {
+		return refused
+	}
+	defer free()
+	if route.heavy {
+		free, refused := a.heavy.take(c)
+		if refused != nil {
+			return refused
+		}
+		defer free()
+	}
+	return route.handler(w, r, c)
 }
 
 // signIn checks the credential as a CONNECT's: a bearer token is the password of

@@ -15,8 +15,8 @@ import (
 )
 
 // readJSON decodes the request's body, at most limit bytes of application/json,
-// into v. Unknown members fail: a misspelt "timestmap" must not be taken for a
-// value without a timestamp.
+// into v. What is not exactly as v has it fails (strict.go): a misspelt
+// "timestmap" must not be taken for a value without a timestamp.
 func readJSON(w http.ResponseWriter, r *http.Request, limit int64, v any) *refusal {
 	data, refused := readAll(w, r, limit, "application/json")
 	if refused != nil {
@@ -26,6 +26,9 @@ func readJSON(w http.ResponseWriter, r *http.Request, limit int64, v any) *refus
 }
 
 func decodeJSON(data []byte, v any) *refusal {
+	if err := checkStrictly(data, v); err != nil {
+		return refuse(http.StatusBadRequest, codeBody, "body: %v", err)
+	}
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
 	if err := d.Decode(v); err != nil {
@@ -54,10 +57,29 @@ func describeJSON(err error) string {
 	return strings.TrimPrefix(err.Error(), "json: ")
 }
 
+// bodyType says what is wrong with how the request describes its body, which must
+// be of the media type want, in UTF-8 if it names a character set, and not packed.
+func bodyType(r *http.Request, want string) error {
+	given := r.Header.Get("Content-Type")
+	got, parameters, err := mime.ParseMediaType(given)
+	if err != nil || got != want {
+		return fmt.Errorf("Content-Type %q: must be %s", given, want)
+	}
+	if set, ok := parameters["charset"]; ok && !strings.EqualFold(set, "utf-8") {
+		return fmt.Errorf("Content-Type %q: the charset must be utf-8", given)
+	}
+	for _, coding := range r.Header.Values("Content-Encoding") {
+		if !strings.EqualFold(coding, "identity") {
+			return fmt.Errorf("Content-Encoding %q: the body must be sent as it is", coding)
+		}
+	}
+	return nil
+}
+
 // readAll reads a body of the given media type, at most limit bytes.
 func readAll(w http.ResponseWriter, r *http.Request, limit int64, want string) ([]byte, *refusal) {
-	if got, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || got != want {
-		return nil, refuse(http.StatusUnsupportedMediaType, codeMediaType, "Content-Type %q: must be %s", r.Header.Get("Content-Type"), want)
+	if err := bodyType(r, want); err != nil {
+		return nil, refuse(http.StatusUnsupportedMediaType, codeMediaType, "%v", err)
 	}
 	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
 	var tooLarge *http.MaxBytesError

@@ -26,7 +26,8 @@
 //
 // The life of a request:
 //
-//  1. limit: at most Options.MaxRequests at once, each body bounded.
+//  1. limit: at most Options.MaxRequests at once, each body bounded; once signed in,
+//     a client and a workspace have a share of it (shares.go).
 //  2. route: an unknown path or method is refused as a problem.
 //  3. sign in and check the scope.
 //  4. the handler reads its parameters, all of them, before it acts.

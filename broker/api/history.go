@@ -72,13 +72,11 @@ func (a *API) history(w http.ResponseWriter, r *http.Request, c caller) *refusal
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), readBound)
 	defer cancel()
-	select {
-	case a.reads <- struct{}{}:
-		// Held until the page is written: it is the page that takes the memory.
-		defer func() { <-a.reads }()
-	case <-ctx.Done():
-		return refuse(http.StatusServiceUnavailable, codeBusy, "%d pages of history are being read, the most there may be at once", maxReads).after(retrySoon)
+	free, refused := a.reads.wait(ctx, c)
+	if refused != nil {
+		return refused
 	}
+	defer free() // once the page is written: it is the page that takes the memory
 	began := time.Now()
 	found, err := a.o.History.Read(ctx, read)
 	a.o.Metrics.HistorianReadSeconds.Observe(time.Since(began).Seconds())

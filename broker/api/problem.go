@@ -39,7 +39,7 @@ const (
 	codeNotFound      = "not_found"       // no such route or object
 	codeMethod        = "method_not_allowed"
 	codeExists        = "already_exists" // an API client of that id is there
-	codeRefused       = "values_refused" // at least one value of a write was not stored
+	codeRefused       = "values_refused" // at least one value of a write was; results says which are stored all the same
 	codeUnavailable   = "unavailable"    // the store cannot serve now
 	codeBusy          = "too_many_requests_at_once"
 	codeUnknownResult = "outcome_unknown" // no answer within the bound: the values may be stored

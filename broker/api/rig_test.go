@@ -248,6 +248,13 @@ func (r *rig) send(base string, as credential, method, path, contentType, body s
 	return request, answer{response.StatusCode, response.Header, data}
 }
 
+func readAllOf(t *testing.T, response *http.Response) []byte {
+	t.Helper()
+	data, err := io.ReadAll(response.Body)
+	fatal(t, err)
+	return data
+}
+
 // documented checks an answer against the document. Unknown paths and methods
 // are nobody's operation; their answers are checked by the tests that ask for them.
 func (r *rig) documented(request *http.Request, a answer) {

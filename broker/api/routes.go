@@ -34,10 +34,11 @@ type route struct {
 	// admin says that the operator's socket serves the route too.
 	admin bool
 	// probe routes are served however many requests there are; heavy ones carry
-	// values.
-	probe, heavy bool
-	open         http.HandlerFunc
-	handler      handler
+	// values. One that is late takes its slot itself, once its body is read: anybody
+	// may send it one, as slowly as they like.
+	probe, heavy, late bool
+	open               http.HandlerFunc
+	handler            handler
 }
 
 func (a *API) routes() []route {
@@ -46,7 +47,7 @@ func (a *API) routes() []route {
 		{method: "GET", path: "/health/ready", open: a.ready, probe: true, admin: true},
 		{method: "GET", path: "/metrics", open: a.o.Metrics.Handler().ServeHTTP, probe: true},
 		{method: "GET", path: "/api/v1/openapi.yaml", open: a.document},
-		{method: "POST", path: "/api/v1/oauth2/token", open: a.token},
+		{method: "POST", path: "/api/v1/oauth2/token", open: a.token, late: true},
 
 		{method: "GET", path: "/api/v1/uns/{workspace}/history", scope: ScopeRead, handler: a.history, heavy: true},
 		{method: "POST", path: "/api/v1/uns/{workspace}/values", scope: ScopeWrite, handler: a.write, heavy: true},
@@ -72,13 +73,9 @@ func (a *API) Handler() http.Handler {
 	for _, r := range a.routes() {
 		serve := r.open
 		if serve == nil {
-			serve = a.signedIn(r.scope, r.handler)
+			serve = a.signedIn(r)
 		}
-		switch {
-		case r.probe:
-		case r.heavy:
-			serve = limited(a.slots, limited(a.heavy, serve))
-		default:
+		if !r.probe && !r.late {
 			serve = limited(a.slots, serve)
 		}
 		mux.HandleFunc(r.method+" "+r.path, a.counted(r, serve))

@@ -3,10 +3,10 @@ package api
 import (
 	"errors"
 	"io"
-	"mime"
 	"net/http"
 	"net/url"
 	"time"
+	"unicode/utf8"
 
 	"maestrohub.io/uns/broker/access"
 )
@@ -40,6 +40,18 @@ func (a *API) token(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
+	select {
+	case a.slots <- struct{}{}:
+		defer func() { <-a.slots }()
+	default:
+		w.Header().Set("Retry-After", retryAfter(retrySoon))
+		failToken(w, http.StatusServiceUnavailable, temporarilyUnavailable, "too many requests are being served")
+		return
+	}
+	a.grantToken(w, r, form)
+}
+
+func (a *API) grantToken(w http.ResponseWriter, r *http.Request, form url.Values) {
 	id, secret, ok := tokenCredentials(w, r, form)
 	if !ok {
 		return
@@ -75,8 +87,8 @@ func (a *API) token(w http.ResponseWriter, r *http.Request) {
 // tokenForm reads the form from the body; a query is never looked at, so that no
 // secret ends up in a proxy's log by way of this endpoint.
 func tokenForm(w http.ResponseWriter, r *http.Request) (url.Values, bool) {
-	if got, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || got != "application/x-www-form-urlencoded" {
-		failToken(w, http.StatusBadRequest, invalidRequest, "Content-Type must be application/x-www-form-urlencoded")
+	if err := bodyType(r, "application/x-www-form-urlencoded"); err != nil {
+		failToken(w, http.StatusBadRequest, invalidRequest, err.Error())
 		return nil, false
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBodyBytes))
@@ -90,6 +102,10 @@ func tokenForm(w http.ResponseWriter, r *http.Request) (url.Values, bool) {
 		return nil, false
 	}
 	for name, values := range form {
+		if !utf8.ValidString(values[0]) {
+			failToken(w, http.StatusBadRequest, invalidRequest, "a parameter is not UTF-8")
+			return nil, false
+		}
 		if len(values) > 1 { // RFC 6749, 3.2: parameters must not be included more than once
 			failToken(w, http.StatusBadRequest, invalidRequest, "a parameter is given more than once")
 			return nil, false

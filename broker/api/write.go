@@ -25,10 +25,12 @@ type newValue struct {
 }
 
 type writeResult struct {
-	Topic  string `json:"topic"`
-	Stored bool   `json:"stored"`
-	Reason string `json:"reason,omitempty"`
-	Detail string `json:"detail,omitempty"`
+	Topic string `json:"topic"`
+	// Stored is nil where it is not known: the value may be stored.
+	Stored  *bool  `json:"stored"`
+	Cleared bool   `json:"cleared,omitempty"`
+	Reason  string `json:"reason,omitempty"`
+	Detail  string `json:"detail,omitempty"`
 }
 
 // write passes values through the same chain as a device's publish to the inbox

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"maestrohub.io/uns/broker/ingest"
 )
 
 type written struct{ Results []writeResult }
@@ -23,7 +25,7 @@ func TestAWriteIsAnswered200OnlyWhenEveryValueIsStored(t *testing.T) {
 		t.Fatalf("answer %d %s, want 200 and 5 results", a.status, a.body)
 	}
 	for _, result := range w.Results {
-		if !result.Stored {
+		if result.Stored == nil || !*result.Stored {
 			t.Errorf("result %+v, want stored", result)
 		}
 	}
@@ -84,7 +86,7 @@ func TestARefusedWriteSaysWhichValueAndWhy(t *testing.T) {
 			var w written
 			a.into(t, &w)
 			a.want(t, k.status, codeRefused, k.reason)
-			if len(w.Results) != 1 || w.Results[0].Stored || w.Results[0].Reason != k.reason {
+			if len(w.Results) != 1 || *w.Results[0].Stored || w.Results[0].Reason != k.reason {
 				t.Errorf("results %+v, want one refused for %q", w.Results, k.reason)
 			}
 		})
@@ -99,7 +101,7 @@ func TestAMixedWriteStoresTheGoodOnesAndReportsTheGravest(t *testing.T) {
 	var w written
 	a.into(t, &w)
 	for i, stored := range []bool{true, false, false, true} {
-		if w.Results[i].Stored != stored {
+		if *w.Results[i].Stored != stored {
 			t.Errorf("result %d %+v, want stored %t", i, w.Results[i], stored)
 		}
 	}
@@ -109,7 +111,7 @@ func TestAMixedWriteStoresTheGoodOnesAndReportsTheGravest(t *testing.T) {
 	}
 }
 
-func TestAWriteTheHistorianCannotTakeIs503AndNotStored(t *testing.T) {
+func TestAWriteTheHistorianCannotTakeIs503(t *testing.T) {
 	r := newRig(t)
 	c := r.client("press", "plant", ScopeRead, ScopeWrite)
 	r.historian.down.Store(true)
@@ -157,5 +159,72 @@ func TestABodyThatIsWrongStoresNothing(t *testing.T) {
 	var h page
 	if r.get(c, "/api/v1/uns/plant/history").into(t, &h); len(h.Values) != 0 {
 		t.Errorf("history holds %d values, want none", len(h.Values))
+	}
+}
+
+func TestAWriteSaysOfARefusedValueWhetherItIsStored(t *testing.T) {
+	yes, no := true, false
+	cases := []struct {
+		outcome ingest.Outcome
+		status  int
+		stored  *bool
+		cleared bool
+	}{
+		{ingest.Outcome{}, 200, &yes, false},
+		{ingest.Outcome{Cleared: true}, 200, &no, true},
+		{ingest.Outcome{Refusal: ingest.LogTimeout, Detail: "x", Kept: ingest.Stored}, 503, &yes, false},
+		{ingest.Outcome{Refusal: ingest.LogRefused, Detail: "x", Kept: ingest.Stored}, 503, &yes, false},
+		{ingest.Outcome{Refusal: ingest.RetainedTimeout, Detail: "x", Kept: ingest.Stored}, 503, &yes, false},
+		{ingest.Outcome{Refusal: ingest.HistorianUnavailable, Detail: "x", Kept: ingest.MaybeStored}, 503, nil, false},
+		{ingest.Outcome{Refusal: ingest.NoRoom, Detail: "x"}, 503, &no, false},
+		{ingest.Outcome{Refusal: ingest.TooOld, Detail: "x"}, 422, &no, false},
+	}
+	values := &fixed{}
+	r := newRig(t, func(o *Options) { o.Values = values })
+	c := r.client("press", "plant", ScopeWrite)
+	for _, k := range cases {
+		values.outcome = k.outcome
+		a := r.post(c, "/api/v1/uns/plant/values", `{"values": [{"topic": "a", "value": 1}]}`)
+		var w written
+		a.into(t, &w)
+		if a.status != k.status || len(w.Results) != 1 {
+			t.Errorf("%+v: answer %d %s, want %d and one result", k.outcome, a.status, a.body, k.status)
+			continue
+		}
+		got := w.Results[0]
+		if (got.Stored == nil) != (k.stored == nil) || got.Stored != nil && *got.Stored != *k.stored || got.Cleared != k.cleared || got.Reason != k.outcome.Refusal.Reason() {
+			t.Errorf("%+v: answer %s", k.outcome, a.body)
+		}
+	}
+}
+
+// fixed gives every publish one outcome.
+type fixed struct{ outcome ingest.Outcome }
+
+func (f *fixed) PublishBatch(batch []ingest.Publish) {
+	for _, p := range batch {
+		p.Done.Complete(p.Slot, f.outcome)
+		p.Done.Flush()
+	}
+}
+
+func (f *fixed) Rejects(string, uint64, int) []ingest.Reject { return nil }
+
+func TestAnEmptyPayloadClearsAndIsNotStored(t *testing.T) {
+	r := newRig(t)
+	c := r.client("press", "plant", ScopeRead, ScopeWrite)
+	for _, v := range []string{`"value": 21`, `"opaque": ""`} {
+		a := r.post(c, "/api/v1/uns/plant/values", `{"values": [{"topic": "line1/temperature", `+v+`}]}`)
+		var w written
+		if a.into(t, &w); a.status != 200 || *w.Results[0].Stored == w.Results[0].Cleared || w.Results[0].Cleared != strings.Contains(v, "opaque") {
+			t.Errorf("%s: answer %d %s", v, a.status, a.body)
+		}
+	}
+	var h page
+	if r.get(c, "/api/v1/uns/plant/retained").into(t, &h); len(h.Values) != 0 {
+		t.Errorf("%d retained, want none", len(h.Values))
+	}
+	if r.get(c, "/api/v1/uns/plant/history").into(t, &h); len(h.Values) != 1 {
+		t.Errorf("history holds %d values, want 1", len(h.Values))
 	}
 }
