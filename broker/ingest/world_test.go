@@ -15,7 +15,7 @@ import (
 
 // world is what there is beside this replica in a history: other replicas that take
 // their time, an index that is not always proven fresh, and fences. A nil world has
-// none of it.
+// none of it. It runs in its history's bubble of testing/synctest.
 type world struct {
 	h      *history
 	others *replicas

@@ -88,7 +88,7 @@ func BenchmarkHop(b *testing.B) {
 	begin := time.Now()
 	for n := range b.N {
 		for wait := time.Duration(n)*100*time.Microsecond - time.Since(begin); wait > 0; wait = time.Duration(n)*100*time.Microsecond - time.Since(begin) {
-			time.Sleep(wait)
+			<-time.After(wait)
 		}
 		open.Add(1)
 		p := binary.BigEndian.AppendUint64(make([]byte, 0, 8), uint64(time.Since(c.epoch)))

@@ -20,7 +20,7 @@ var mayImport = map[string][]string{
 	"topic":     {},
 	"config":    {},
 	"metrics":   {},
-	"listener":  {},
+	"listener":  {"mqtt"},
 	"state":     {},
 	"historian": {"value", "topic"},
 	"retained":  {"state", "topic", "value"},

@@ -1,5 +1,3 @@
-// Package site starts what replicas in a test's process share: a real NATS cluster
-// and the mesh certificate.
 package site
 
 import (
