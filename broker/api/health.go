@@ -2,6 +2,7 @@ package api
 
 import (
 	"net/http"
+	"regexp"
 	"strings"
 )
 
@@ -21,7 +22,7 @@ func (a *API) live(w http.ResponseWriter, _ *http.Request) {
 
 func (a *API) ready(w http.ResponseWriter, _ *http.Request) {
 	if err := a.o.Ready(); err != nil {
-		writeJSON(w, http.StatusServiceUnavailable, health{Status: "unready", Reason: reason(err)})
+		writeJSON(w, http.StatusServiceUnavailable, health{Status: "unready", Reason: publicReason(err)})
 		return
 	}
 	writeJSON(w, http.StatusOK, health{Status: "ready"})
@@ -30,3 +31,13 @@ func (a *API) ready(w http.ResponseWriter, _ *http.Request) {
 func reason(err error) string {
 	return NotReadyPrefix + strings.TrimPrefix(err.Error(), NotReadyPrefix)
 }
+
+// publicReason is for anybody who asks: file names, addresses of servers and what a
+// library attached in further lines are left to the log.
+func publicReason(err error) string {
+	text, _, _ := strings.Cut(reason(err), "\n")
+	return places.ReplaceAllString(text, "$1(see the log)")
+}
+
+// places are URLs, paths from the root and numeric addresses with a port.
+var places = regexp.MustCompile(`(^|[\s"'(=])(?:[a-z][a-z0-9+.-]*://[^\s"')]*|/[^\s"':,;)]+|(?:\d+\.){3}\d+(?::\d+)?|\[[0-9a-fA-F:]+\](?::\d+)?)`)

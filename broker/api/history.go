@@ -85,7 +85,7 @@ func (a *API) history(w http.ResponseWriter, r *http.Request, c caller) *refusal
 	case errors.Is(err, historian.ErrQuery):
 		return refuse(http.StatusBadRequest, codeParameter, "%v", err)
 	case err != nil:
-		a.o.Log.Warn("history cannot be read", "workspace", workspace, "error", err)
+		a.o.Log.Warn("history cannot be read", "workspace", workspace, "error", historian.Details(err))
 		return refuse(http.StatusServiceUnavailable, codeUnavailable, "the historian cannot be read now").after(retrySoon)
 	}
 	p := page{Values: make([]storedValue, len(found.Rows)), Next: found.Next}

@@ -189,3 +189,23 @@ func TestConnectionsShowAClientItsOwnAndAManagerTheWorkspaces(t *testing.T) {
 		t.Errorf("a manager sees %+v, want both in order", body.Connections)
 	}
 }
+
+func TestReadinessTellsAnybodyWhyAndNotWhere(t *testing.T) {
+	r := newRig(t)
+	for text, want := range map[string]string{
+		"shared state: write journal in /var/lib/uns/state: no space left on device": "shared state: write journal in (see the log): no space left on device",
+		`open "/data/history/000004.sst": damaged` + "\n<corruption detail carrier>": `open "(see the log)": damaged`,
+		"/data is full": "(see the log) is full",
+		"dial tcp 10.1.2.3:4222: connection refused": "dial tcp (see the log): connection refused",
+		"dial tcp [::1]:4222: refused":               "dial tcp (see the log): refused",
+		"nats://uns:secret@nats.plant:4222 is gone":  "(see the log) is gone",
+		"an input/output error; 3/4 links are up":    "an input/output error; 3/4 links are up",
+	} {
+		down := errors.New(text)
+		r.ready.Store(&down)
+		var h health
+		if r.get(anonymous{}, "/health/ready").into(t, &h); h.Reason != NotReadyPrefix+want {
+			t.Errorf("%q: said %q, want %q", text, h.Reason, NotReadyPrefix+want)
+		}
+	}
+}

@@ -7,7 +7,7 @@ import (
 
 // ErrUnavailable is wrapped by the error of a store that cannot take or give
 // values now: full, read-only, damaged, closed. The rest of the message says which
-// and what to do.
+// and what to do (Outage).
 var ErrUnavailable = errors.New("historian unavailable")
 
 // ErrQuery is wrapped by the error of a query that no state of the store could

@@ -1,8 +1,11 @@
 package ingest
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"strings"
 	"testing"
@@ -149,4 +152,33 @@ func TestAnOutcomeTellsAClearedMessageFromAStoredValue(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestADeviceIsToldInWordsWhatTheLogTellsInFull(t *testing.T) {
+	for name, c := range map[string]struct {
+		err    error
+		want   Refusal
+		detail string
+	}{
+		"outage": {&historian.Outage{Words: "the disk is full", Cause: errors.New("write /data/history: no space left on device")},
+			HistorianUnavailable, "historian unavailable: the disk is full"},
+		"anything else": {errors.New("write /data/history: odd"), Unstorable, "the historian cannot store this value; the broker's log says why"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				var log bytes.Buffer
+				r := newRig(t, func(o *Options) { o.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
+				r.historian.set(func(int, []*value.Value) error { return c.err })
+				d := &device{}
+				r.publish(d, "a", "1", 1)
+				later(2 * time.Minute)
+				if o := d.outcomes[0]; o.Refusal != c.want || o.Detail != c.detail {
+					t.Errorf("outcome %s %q, want %s %q", o.Refusal, o.Detail, c.want, c.detail)
+				}
+				if !strings.Contains(log.String(), "/data/history") {
+					t.Errorf("log %q does not say where", log.String())
+				}
+			})
+		})
+	}
 }

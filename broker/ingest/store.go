@@ -195,25 +195,32 @@ func (l *lane) judge(j *job, err error) {
 		return
 	case !unavailable && !late && l.check() == nil:
 		// Alone, and the historian says that it could store a value: not this one.
-		p.at(0).refuse(Unstorable, err.Error())
+		// What the error says may be for the log only.
+		e := p.at(0)
+		e.refuse(Unstorable, "the historian cannot store this value; the broker's log says why")
+		l.i.o.Logger.Warn("embedded broker: historian cannot store a value", "workspace", l.workspace, "topic", e.v.Topic, "client", e.v.Publisher, "error", err)
 		return
 	}
 	l.i.metrics.StoreRetries.Inc()
 	p.doubt()
 	now := l.i.now()
 	left, spent := 0, false
+	detail := "the historian could not store it"
+	if unavailable || late {
+		detail = err.Error()
+	}
 	for _, e := range p.entries {
 		switch {
 		case e.refusal != 0 || e.clear:
 		case now-e.admitted >= l.i.o.StoreBudget:
-			e.refuse(HistorianUnavailable, err.Error())
+			e.refuse(HistorianUnavailable, detail)
 			spent = true
 		default:
 			left++
 		}
 	}
 	if l.failures == 0 {
-		l.i.o.Logger.Warn("embedded broker: historian takes no writes, retrying", "workspace", l.workspace, "values", len(j.values), "error", err)
+		l.i.o.Logger.Warn("embedded broker: historian takes no writes, retrying", "workspace", l.workspace, "values", len(j.values), "error", historian.Details(err))
 	}
 	if spent {
 		l.i.metrics.StoreUnavailable.Inc()

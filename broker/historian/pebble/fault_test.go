@@ -139,8 +139,8 @@ func appendUntilFailure(t *testing.T, h *Historian, a *acknowledged, next *[3]in
 				err := h.Append(ctx, values)
 				cancel()
 				if err != nil {
-					if !errors.Is(err, historian.ErrUnavailable) || !strings.Contains(err.Error(), words) {
-						t.Errorf("sender %d: error %v, want ErrUnavailable that says %q", sender, err, words)
+					if !errors.Is(err, historian.ErrUnavailable) || !strings.Contains(err.Error(), words) || strings.ContainsAny(err.Error(), "/<\n") && !strings.Contains(err.Error(), "input/output error") {
+						t.Errorf("sender %d: error %v, want ErrUnavailable that says %q and no place", sender, err, words)
 					}
 					return
 				}
@@ -253,8 +253,8 @@ func TestDamagedStoreIsRefusedUntilItIsRestored(t *testing.T) {
 	h = open(t, dir, Options{Logger: quiet()})
 	defer func() { _ = h.Close() }()
 	_, err := h.Read(t.Context(), historian.Query{Workspace: "acme", Topic: "#", To: 1<<63 - 1, Limit: historian.MaxLimit})
-	if !errors.Is(err, historian.ErrUnavailable) || !strings.Contains(err.Error(), "damaged") {
-		t.Fatalf("read of a damaged store: %v, want ErrUnavailable that says so", err)
+	if !errors.Is(err, historian.ErrUnavailable) || !strings.Contains(err.Error(), "damaged") || strings.Contains(err.Error(), dir) || strings.ContainsAny(err.Error(), "<\n") {
+		t.Fatalf("read of a damaged store: %v, want ErrUnavailable that says so, and not where", err)
 	}
 	waitFor(t, "writes are refused too", func() bool {
 		err := h.Append(t.Context(), crashBatch(1, 0))
@@ -295,7 +295,7 @@ func TestOpenRefusesWhatNoWaitingWouldCure(t *testing.T) {
 	}
 	dir := t.TempDir()
 	h := open(t, dir, Options{})
-	if _, err := Open(dir, Options{}); err == nil || !strings.Contains(err.Error(), "in use") {
+	if _, err := Open(dir, Options{}); err == nil || !strings.Contains(err.Error(), "another broker runs") {
 		t.Errorf("a store that is open: %v, want an error that says it is in use", err)
 	}
 	g := h.current

@@ -69,6 +69,7 @@ func Open(dir string, o Options) (*Historian, error) {
 			return nil, err
 		}
 		h.setTrouble(newTrouble(dir, err))
+		h.log.Error("embedded broker: history takes no values", "reason", historian.Details(h.trouble.said))
 	}
 	go h.supervise()
 	return h, nil

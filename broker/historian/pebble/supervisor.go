@@ -9,6 +9,8 @@ import (
 
 	crdb "github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"maestrohub.io/uns/broker/historian"
 )
 
 // How often the disk is looked at, and how long an attempt to recover waits after
@@ -21,7 +23,7 @@ const (
 var (
 	errLowSpace = errors.New("too little space is left")
 	errFormat   = errors.New("unreadable format")
-	errLocked   = errors.New("in use by another process")
+	errLocked   = errors.New("in use by another process: another broker runs on this data directory")
 )
 
 // generationFailed is called by a failing generation, possibly under Pebble's locks.
@@ -74,14 +76,14 @@ func (h *Historian) retire(g *generation) {
 	cause := *g.cause.Load()
 	t := newTrouble(h.dir, cause)
 	h.setTrouble(t)
-	h.log.Error("embedded broker: history takes no values", "reason", t.said.Error())
+	h.log.Error("embedded broker: history takes no values", "reason", historian.Details(t.said))
 	h.mu.Lock()
 	h.current = nil
 	h.mu.Unlock()
 	// A generation whose disk hangs is closed once it answers: until then there is
 	// nothing else to do, the next one would hang as well.
 	if err := g.close(); err != nil {
-		h.log.Debug("embedded broker: history closed after a failure", "reason", err.Error())
+		h.log.Debug("embedded broker: history closed after a failure", "reason", historian.Details(err))
 	}
 	h.next = g.positions.next
 }
@@ -175,7 +177,7 @@ func (h *Historian) lookAtSpace(g *generation) {
 	case h.closed || g.isFailed():
 	case err != nil && h.trouble == nil:
 		h.trouble = newTrouble(h.dir, err)
-		h.log.Error("embedded broker: history takes no values", "reason", h.trouble.said.Error())
+		h.log.Error("embedded broker: history takes no values", "reason", historian.Details(h.trouble.said))
 	case err == nil && h.trouble != nil:
 		h.trouble = nil
 		h.log.Info("embedded broker: history takes values again")

@@ -17,7 +17,7 @@ var errClosed = errors.New("the historian is closed")
 // trouble is why the store takes no writes.
 type trouble struct {
 	cause error
-	// said is what callers get: ErrUnavailable, what it means, and the cause.
+	// said is what callers get: a historian.Outage.
 	said error
 }
 
@@ -26,23 +26,24 @@ func newTrouble(dir string, cause error) *trouble {
 	if errors.Is(cause, errClosed) {
 		return &trouble{cause, fmt.Errorf("%w: %w", historian.ErrUnavailable, cause)}
 	}
-	return &trouble{cause, fmt.Errorf("%w: %s: %w", historian.ErrUnavailable, words(dir, cause), cause)}
+	return &trouble{cause, &historian.Outage{Words: words(cause), Cause: fmt.Errorf("%s: %w", dir, cause)}}
 }
 
-func words(dir string, cause error) string {
+// words are for anybody: where the history is, the log says.
+func words(cause error) string {
 	switch {
 	case errors.Is(cause, errLowSpace), errors.Is(cause, syscall.ENOSPC), errors.Is(cause, syscall.EDQUOT):
-		return fmt.Sprintf("the disk of %s is full; free space on it or lower the historian's retention", dir)
+		return "the disk of the history is full; free space on it or lower the historian's retention"
 	case errors.Is(cause, syscall.EROFS), errors.Is(cause, fs.ErrPermission), errors.Is(cause, crdb.ErrReadOnly):
-		return fmt.Sprintf("%s cannot be written; make the file system writable for the broker", dir)
+		return "the disk of the history cannot be written; make the file system writable for the broker"
 	case damaged(cause):
-		return fmt.Sprintf("the history in %s is damaged; restore it from a backup or move it away to start an empty one", dir)
+		return "the history is damaged; restore it from a backup or move it away to start an empty one"
 	case errors.Is(cause, fs.ErrNotExist):
-		return fmt.Sprintf("files of the history in %s are missing; restore it from a backup or move it away to start an empty one", dir)
+		return "files of the history are missing; restore it from a backup or move it away to start an empty one"
 	case errors.Is(cause, syscall.EIO):
-		return fmt.Sprintf("the disk of %s reports an input/output error; check the disk", dir)
+		return "the disk of the history reports an input/output error; check the disk"
 	default:
-		return fmt.Sprintf("the history in %s cannot be written", dir)
+		return "the history cannot be written"
 	}
 }
 

@@ -156,7 +156,7 @@ func abandon(ctx context.Context, end func(context.Context) error) {
 // noteOutage logs the first of a row of failures that an operator has to know of.
 func (h *Historian) noteOutage(err error) {
 	if h.down.CompareAndSwap(false, true) {
-		h.log.Warn("embedded broker: history takes no values", "reason", err.Error())
+		h.log.Warn("embedded broker: history takes no values", "reason", historian.Details(err))
 	}
 }
 

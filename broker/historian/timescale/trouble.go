@@ -94,7 +94,8 @@ func missingPartition(err error) bool {
 	return errors.As(err, &refused) && refused.Code == codeCheck && refused.ConstraintName == ""
 }
 
-// unavailable puts an outage into words for the person who has to end it.
+// unavailable puts an outage into words; what the database said, with its address and
+// user, is for the log.
 func (h *Historian) unavailable(err error) error {
 	if err == nil || errors.Is(err, historian.ErrUnavailable) {
 		return err
@@ -103,7 +104,7 @@ func (h *Historian) unavailable(err error) error {
 	if errors.As(err, &refused) && refused.Code == codeDiskFull {
 		h.full.Store(true)
 	}
-	return fmt.Errorf("%w: %s: %w", historian.ErrUnavailable, words(err), err)
+	return &historian.Outage{Words: words(err), Cause: err}
 }
 
 func words(err error) string {

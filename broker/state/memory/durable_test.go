@@ -114,6 +114,8 @@ func TestOneProcessHoldsTheDirectory(t *testing.T) {
 	if s, err := memory.Open(memory.Options{Dir: dir, Durable: []string{state.Retained}}); err == nil {
 		s.Close()
 		t.Fatal("a directory in use was opened a second time")
+	} else if !strings.Contains(err.Error(), "another broker runs on this data directory") {
+		t.Errorf("a directory in use: %v, want an error that says so", err)
 	}
 }
 

@@ -2,10 +2,13 @@ package memory
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"slices"
+	"strings"
+	"syscall"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
@@ -18,6 +21,9 @@ func openJournal(fs vfs.FS, dir string, load func(bucket string, r *record)) (*j
 	}
 	lock, err := fs.Lock(fs.PathJoin(dir, "lock"))
 	if err != nil {
+		if errors.Is(err, syscall.EAGAIN) || strings.Contains(err.Error(), "lock held") {
+			return nil, fmt.Errorf("another broker runs on this data directory, which one may at a time: %w", err)
+		}
 		return nil, fmt.Errorf("lock it, which one process may at a time: %w", err)
 	}
 	j := &journal{fs: fs, dir: dir, lock: lock, next: 1, enough: minJournal}
