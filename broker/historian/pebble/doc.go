@@ -76,8 +76,8 @@
 // crash at that instant would leave. Nobody is told that anything is durable once
 // it is up. The supervisor then closes the generation, tests the disk (at first
 // every 200 ms, later every 30 s) with a synced write, and opens the next one.
-// Until then Append, Check and Read return historian.ErrUnavailable with the cause
-// in words. Writes are refused before the disk is quite full (128 MiB left, or a
+// Until then Append, Check and Read return a historian.Outage: the cause in words;
+// the log has it in full. Writes are refused before the disk is quite full (128 MiB left, or a
 // 16th of a small disk), so that the store need not be opened again for it and
 // history stays readable meanwhile.
 //
