@@ -105,8 +105,9 @@ type entry struct {
 	v    *value.Value
 	done Completion
 	slot uint64
-	// seq is the place in the lane.
-	seq uint64
+	// seq is the place in the lane, and side the side of its barrier it is on.
+	seq  uint64
+	side uint8
 	// admitted and stored are times since the ingest's start.
 	admitted, stored time.Duration
 	size             int

@@ -73,6 +73,7 @@ func (l *lane) push(e *entry) (start bool, _ Outcome) {
 	e.seq = l.seq
 	l.seq++
 	l.count++
+	e.side = l.barrier.enter()
 	l.gather.push(e)
 	start = !l.storing
 	l.storing = true

@@ -47,6 +47,7 @@ type lane struct {
 	gather  queue
 	used    int // bytes of room taken
 	count   int // entries between accept and leaving step 4
+	barrier barrier
 	waiters []*waiter
 	// ended holds the Ordered connections that a refusal is ending.
 	ended   map[Completion]ended

@@ -34,6 +34,7 @@ func (s *step4) finish(from int, now time.Duration) (done bool) {
 		}
 		if e.out && !e.open() && (e.alive || e.refusal != 0) {
 			s.left++
+			s.sides[e.side]++
 			s.freed += e.size
 			e.done = nil // the value may live long, its connection need not
 			continue

@@ -48,7 +48,8 @@ type step4 struct {
 	batch     []*value.Value // to deliver
 	delivered bool           // Live is to be flushed
 	flushes   flushes
-	left      int // entries that left pending in this advance, and their room
+	left      int    // entries that left pending in this advance, and their room
+	sides     [2]int // the same by side of the lane's barrier
 	freed     int
 }
 
@@ -85,6 +86,8 @@ func (l *lane) settle() {
 		if l.step4.left > 0 {
 			l.mu.Lock()
 			l.count -= l.step4.left
+			l.barrier.leave(l.step4.sides)
+			l.step4.sides = [2]int{}
 			l.release(l.step4.freed)
 			l.mu.Unlock()
 			l.step4.left, l.step4.freed = 0, 0

@@ -51,11 +51,12 @@ type shared struct {
 	known map[string]*knownSession
 	// foreign are the routes in remote, by route key.
 	foreign map[string]*cluster.Route
-	// applied is how far this replica's index is; reports how far the others are, by
-	// replica. changed is closed and replaced when a report comes.
-	applied mesh.Applied
-	reports map[string]report
-	changed chan struct{}
+	// reached is how far this replica's index is, and applied how far it has reported
+	// to be; reports is how far the others are, by replica. changed is closed and replaced when a report comes.
+	reached, applied mesh.Applied
+	reporting        bool
+	reports          map[string]report
+	changed          chan struct{}
 }
 
 // report is what another replica has said of its index.

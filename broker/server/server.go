@@ -26,6 +26,8 @@ type Ingest interface {
 	Publish(p ingest.Publish)
 	// Check says what Publish would say of a topic name alone.
 	Check(name string, g *access.Grants) ingest.Outcome
+	// Settled is closed once what was accepted in the workspace before has its outcome.
+	Settled(workspace string) <-chan struct{}
 }
 
 // Access signs clients in and tells when what it said no longer holds.

@@ -37,11 +37,23 @@ func (c *connection) onSubscribe(h mqtt.Header, body []byte) error {
 			retained = append(retained, sub)
 		}
 	}
+	// Values that were matched before these subscriptions are acknowledged before the
+	// SUBACK, so that it means what it says of those acknowledged after.
+	settled := c.server.ingest.Settled(c.session.Workspace)
 	if c.server.shared != nil {
 		landing := c.landing
 		c.landing = nil
 		if err := c.awaitSubscribed(c.server.ctx, landing); err != nil {
 			return fmt.Errorf("save the session's subscriptions: %w", err)
+		}
+	}
+	select {
+	case <-settled:
+	default:
+		select {
+		case <-settled:
+		case <-time.After(subscribeWait):
+			c.server.metrics.SubscribeIndexWaitTimeouts.Inc()
 		}
 	}
 	if c.version < mqtt.V5 {
@@ -94,7 +106,7 @@ func (c *connection) subscribe(f mqtt.Subscription, id uint32) (sub *session.Sub
 	if c.session.Persistent {
 		// The last known position, taken before the subscription is known to anybody:
 		// too low is harmless, too high would lose values.
-		ctx, cancel := context.WithTimeout(s.ctx, routeWait)
+		ctx, cancel := context.WithTimeout(s.ctx, subscribeWait)
 		next, err := w.openFeed(ctx)
 		cancel()
 		if err != nil {
@@ -119,9 +131,6 @@ func (c *connection) subscribe(f mqtt.Subscription, id uint32) (sub *session.Sub
 	}
 	return sub, replaced == nil, mqtt.ReasonCode(f.QoS), nil // [MQTT-3.8.4-7]
 }
-
-// routeWait bounds what a SUBACK waits for besides its own replica's state.
-const routeWait = 2 * time.Second
 
 // sendRetained sends the retained messages a new subscription matches. A
 // message older than one that has gone out meanwhile is left out.

@@ -91,13 +91,43 @@ func (sh *shared) consume(w state.Watch, ready chan<- struct{}, apply func(state
 	}
 }
 
-// advance says how far the index is, here and to the other replicas.
+// advance notes how far the index is. The report of it follows once every value
+// that was matched before has its outcome: a SUBACK that waits for the report means that
+// what this replica acknowledges from then on was matched with the subscription.
 func (sh *shared) advance(set func(*mesh.Applied)) {
 	sh.mu.Lock()
-	set(&sh.applied)
-	a := sh.applied
-	sh.mu.Unlock()
-	sh.Mesh.ReportApplied(a)
+	defer sh.mu.Unlock()
+	set(&sh.reached)
+	if !sh.reporting {
+		sh.reporting = true
+		sh.server.background(sh.report)
+	}
+}
+
+// report makes one report after the other, each behind the barrier of the lanes.
+func (sh *shared) report(ctx context.Context) {
+	for {
+		sh.mu.Lock()
+		if sh.reached == sh.applied || ctx.Err() != nil {
+			sh.reporting = false
+			sh.mu.Unlock()
+			return
+		}
+		reached := sh.reached
+		sh.mu.Unlock()
+		timeout := time.After(reportsWait)
+		for _, w := range sh.server.slugs() {
+			select {
+			case <-sh.server.ingest.Settled(w):
+			case <-timeout:
+			case <-ctx.Done():
+			}
+		}
+		sh.mu.Lock()
+		sh.applied = reached
+		sh.mu.Unlock()
+		sh.Mesh.ReportApplied(reached)
+	}
 }
 
 // Applied is how far this replica's index is, for its member entry.

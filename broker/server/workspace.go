@@ -1,6 +1,7 @@
 package server
 
 import (
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -63,6 +64,13 @@ func (s *Server) workspace(slug string) *workspace {
 		s.workspaces[slug] = w
 	}
 	return w
+}
+
+// slugs are the workspaces there are.
+func (s *Server) slugs() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Collect(maps.Keys(s.workspaces))
 }
 
 func (w *workspace) add(cl *client, se *session.Session, sub *session.Subscription) {

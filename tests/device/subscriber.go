@@ -125,7 +125,9 @@ func (s *Subscriber) subscribe() error {
 		if first {
 			s.signal()
 		}
-		return nil
+		// Values may come before the SUBACK; their acknowledgments must not wait for the
+		// next packet, which may never come.
+		return s.flush()
 	}
 }
 
