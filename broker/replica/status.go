@@ -45,7 +45,7 @@ func (r *Replica) status() api.Status {
 		Cluster: api.ClusterStatus{Replica: r.id, Mesh: "off", Members: []string{r.id}, MemberCount: 1,
 			SessionLogValuesMissed: int64(stats.Missed)},
 		Clients:     api.ClientsStatus{Connected: stats.Clients, Maximum: stats.MaxClients},
-		Sessions:    api.SessionsStatus{Persistent: stats.Sessions, Offline: stats.Offline, Subscriptions: stats.Subscriptions},
+		Sessions:    api.SessionsStatus{Persistent: stats.Persistent, Offline: stats.Offline, Subscriptions: stats.Subscriptions},
 		Listeners:   []api.Listener{},
 		Retained:    r.retained.Len(),
 		Historian:   api.HistorianStatus{Kind: string(r.config.Historian.Type), Available: true},

@@ -316,6 +316,13 @@ func (c *connection) attach(ctx context.Context, cl *client, p *mqtt.Connect, gr
 		cl.lock.Unlock()
 		return &refusal{code: mqtt.ServerShuttingDown, label: "stopping", detail: errStopping.Error()}
 	}
+	if s.fenced.Load() || !c.mayAct() {
+		// Fenced since the identifier was claimed. A fence that comes after this finds the
+		// connection registered, and ends it.
+		cl.lock.Unlock()
+		s.shared.Member.Refused()
+		return &refusal{code: mqtt.ServerUnavailable, label: "fenced", detail: "this replica has lost the shared stores; try again"}
+	}
 	c.attached = true
 	// A session belongs to its workspace; an API client that was moved begins anew.
 	if cl.session != nil && (p.CleanStart || cl.session.Workspace != grants.Workspace()) { // [MQTT-3.1.2-4]

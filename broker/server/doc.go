@@ -31,5 +31,35 @@
 // session that is behind has a pump of its own until it has caught up; the feed's
 // directory tells it which entries are worth reading.
 //
+// # In a cluster
+//
+// SetCluster makes the server one of several (shared). A persistent session is then
+// in memory only while it is connected here; what it is lives in its records, each
+// written on the condition that it is as this connection left it:
+//
+//	mqtt-sessions        which connection holds the client identifier (owner.go)
+//	mqtt-session-state   identity, expiry, subscriptions
+//	mqtt-session-cursor  everything outbound: position and unfinished deliveries
+//	mqtt-session-qos2    everything inbound: QoS 2 identifiers taken
+//	mqtt-session-will    the will, from before the CONNACK
+//	mqtt-routes          what this incarnation's sessions are fed live (routes.go)
+//
+// The take-up of a client identifier: read → claim by a conditional write → ask the
+// owner before over the mesh to let go, which settles and flushes (forward.go, flush) →
+// read again → confirm by a conditional write on each record → serve. A write of an
+// owner before then fails, and its connection ends.
+//
+// What leaves only after a record has landed waits in its recorder: a QoS 2 PUBLISH
+// and a PUBREL for the cursor, a PUBREC and a PUBCOMP for the identifiers taken.
+//
+// What persistent sessions want is an index of every replica's own, derived from
+// mqtt-session-state (wanted.go); live values go to the replicas with routes for them
+// (forward.go). A SUBACK follows when the values matched before it have their outcome
+// here (ingest.Settled), and the other replicas have reported the same of theirs.
+//
+// Nothing is done for an incarnation after its fence: whatever writes asks the
+// connection's deadline immediately before, and Fence ends every connection without a
+// write.
+//
 // Limits of this package are those of config.Limits, per replica.
 package server

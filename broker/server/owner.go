@@ -288,15 +288,15 @@ func (c *connection) confirm(ctx context.Context, p *mqtt.Connect, grants *acces
 	}
 	writes = append(writes, put(sh.cursors, cursor.Encode(floor), f.cursorRevision, &h.cursor.revision),
 		put(sh.received, received.Encode(floor), f.receivedRevision, &h.received.revision))
-	state1 := put(sh.sessions, record.Encode(floor), f.sessionRevision, &h.recordRevision)
+	writeState := put(sh.sessions, record.Encode(floor), f.sessionRevision, &h.recordRevision)
 	if keep {
-		writes = append(writes, state1)
+		writes = append(writes, writeState)
 	}
 	if err := together(writes); err != nil {
 		return false, err
 	}
 	if !keep { // a session begins with its cursor, or a crash between would leave it without
-		if err := state1(); err != nil {
+		if err := writeState(); err != nil {
 			return false, err
 		}
 	}

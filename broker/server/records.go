@@ -74,15 +74,15 @@ func (c *connection) after(r *recorder, run func()) {
 	}
 	if !r.writing && r.landed < r.wanted {
 		r.writing = true
-		c.server.background(func(ctx context.Context) { c.write1(ctx, r) })
+		c.server.background(func(ctx context.Context) { c.writeRecord(ctx, r) })
 	}
 }
 
 // writePause is the pause after a write whose outcome is not known.
 const writePause = 50 * time.Millisecond
 
-// write1 writes until the newest content has landed. Only one runs per recorder.
-func (c *connection) write1(ctx context.Context, r *recorder) {
+// writeRecord writes until the newest content has landed. Only one runs per recorder.
+func (c *connection) writeRecord(ctx context.Context, r *recorder) {
 	for {
 		c.lock.Lock()
 		if r.landed == r.wanted || c.held.lost || ctx.Err() != nil || !c.mayAct() {
