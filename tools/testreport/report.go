@@ -26,7 +26,10 @@ type event struct {
 type test struct {
 	output      []string
 	hasSubtests bool
-	result      string // "", "pass", "fail", "skip"
+	// began: the test itself was heard of. A subtest named "a/b" has a parent by name
+	// only, which never runs.
+	began  bool
+	result string // "", "pass", "fail", "skip"
 }
 
 // pkg is what is known of one package's test binary.
@@ -105,6 +108,7 @@ func (r *report) add(e event) {
 		return
 	}
 	t := p.test(e.Test)
+	t.began = true
 	switch e.Action {
 	case "output":
 		t.output = append(t.output, e.Output)
@@ -146,7 +150,7 @@ func (r *report) endPackage(e event, p *pkg) {
 			r.passed++
 		case t.result == "skip" && !t.hasSubtests:
 			r.skipped++
-		case t.result == "fail", t.result == "":
+		case t.result == "fail", t.result == "" && t.began:
 			// Unfinished: the binary died under it. A parent whose subtest
 			// failed has nothing of its own to say.
 			if !t.hasSubtests || !p.subtestFailed(names, name) {
@@ -177,7 +181,7 @@ func (r *report) endPackage(e event, p *pkg) {
 // subtestFailed reports whether a test below parent failed or never ended.
 func (p *pkg) subtestFailed(names []string, parent string) bool {
 	for _, name := range names {
-		if strings.HasPrefix(name, parent+"/") && (p.tests[name].result == "fail" || p.tests[name].result == "") {
+		if strings.HasPrefix(name, parent+"/") && (p.tests[name].result == "fail" || p.tests[name].result == "" && p.tests[name].began) {
 			return true
 		}
 	}

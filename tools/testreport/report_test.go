@@ -45,6 +45,13 @@ func TestTheLastLineCountsEachPromiseOnce(t *testing.T) {
 			`{"Action":"fail","Package":"p","Test":"TestA"}`,
 			`{"Action":"fail","Package":"p"}`,
 		}, "1 passed, 1 failed, 0 skipped"},
+		"a subtest with a slash in its name has no parent of its own": {[]string{
+			`{"Action":"run","Package":"p","Test":"TestA"}`,
+			`{"Action":"run","Package":"p","Test":"TestA/x/1"}`,
+			`{"Action":"pass","Package":"p","Test":"TestA/x/1"}`,
+			`{"Action":"pass","Package":"p","Test":"TestA"}`,
+			`{"Action":"pass","Package":"p"}`,
+		}, "1 passed, 0 failed, 0 skipped"},
 		"a test the binary died under": {[]string{
 			`{"Action":"run","Package":"p","Test":"TestA"}`,
 			`{"Action":"fail","Package":"p"}`,
