@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"time"
@@ -187,6 +188,24 @@ func (c *core) entry(beat uint64) Entry {
 	}
 	e.Phase = [...]Phase{registering: Starting, joining: Starting, serving: Serving, lapsed: Fenced, stopping: Stopping, stopped: Stopped}[c.stage]
 	return e
+}
+
+// members are all who are neither gone nor stopped. The own entry is the one that
+// landed, not the one the watch gave last: that may lag, or stand still, when this
+// replica begins to serve.
+func (c *core) members() []Entry {
+	all := c.view.members()
+	if c.stage != serving && c.stage != stopping {
+		return all
+	}
+	at, there := slices.BinarySearchFunc(all, c.id.Replica, func(e Entry, id string) int { return cmp.Compare(e.Incarnation.Replica, id) })
+	if !there {
+		return slices.Insert(all, at, c.entry(c.beats))
+	}
+	if all[at].Incarnation != c.id {
+		all[at] = c.entry(c.beats)
+	}
+	return all
 }
 
 // writes is the format of the own entry: before it has joined, a replica cannot

@@ -24,6 +24,25 @@ func TestReplicasStartAndServeAtOnce(t *testing.T) {
 	w.report()
 }
 
+// A watch that lags, or is blind, must not keep a replica that serves from knowing
+// its own entry: the mesh begins with its number.
+func TestAServingReplicaIsAMemberBeforeItsWatchSaysSo(t *testing.T) {
+	w := newWorld(t, 2, 2)
+	w.run(at(5))
+	c := w.nodes[0].core
+	number := c.reg.number
+	for _, old := range []*life{nil, {entry: Entry{Incarnation: Incarnation{Replica: c.id.Replica, ID: ID{1}}, Number: 1}}} {
+		c.view.lives[c.id.Replica] = old
+		if old == nil {
+			delete(c.view.lives, c.id.Replica)
+		}
+		m := c.members()
+		if len(m) != 2 || m[0].Incarnation != c.id || m[0].Number != number || m[0].Phase != Serving {
+			t.Errorf("with %+v in the view the members are %+v, want the own entry with number %d first", old, m, number)
+		}
+	}
+}
+
 // C3: 1.5 T to 1.7 T after the last write, whatever the moment of death.
 func TestAKilledReplicaIsGoneInTime(t *testing.T) {
 	for seed := range uint64(60) {

@@ -323,7 +323,7 @@ func (m *Member) Ending(i Incarnation) Ending {
 func (m *Member) Members() []Entry {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.core.view.members()
+	return m.core.members()
 }
 
 // Current reports whether the view of the members is proven complete as of at most
