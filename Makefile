@@ -53,8 +53,9 @@ fuzz: ## Run every fuzz target for FUZZTIME (20s) each
 	@tools/setup/fuzz $(FUZZTIME)
 
 .PHONY: soak
-soak: ## Load one broker for SOAKTIME (10m), killing it now and then, and check that nothing is lost
+soak: ## Load one broker, then a cluster, for SOAKTIME (10m) a fault, and check that nothing is lost
 	go test -count 1 -timeout 0 -v ./tests/crash -for $(SOAKTIME)
+	go test -race -count 1 -timeout 0 -v -run 'Row|QoS2' ./tests/cluster -long $(SOAKTIME) -kills 60
 
 .PHONY: image
 image: ## Write dist/broker-oci.tar, an OCI archive for linux/amd64 and linux/arm64, without Docker

@@ -9,7 +9,7 @@
 // half as long as by default.
 //
 //	go test ./tests/cluster -v -run Row       the table
-//	go test ./tests/cluster -long 10m -timeout 0 -run Slow
+//	go test ./tests/cluster -v -run Row -long 10m -timeout 0
 //
 // rig_test.go has the deployment all tests share, load_test.go the devices.
 package cluster_test

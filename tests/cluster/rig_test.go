@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -14,7 +13,10 @@ import (
 	"maestrohub.io/uns/tools/localcluster/deployment"
 )
 
-var long = flag.Duration("long", 0, "hold NATS replies for as long as this instead of seconds")
+var (
+	long  = flag.Duration("long", 0, "hold NATS replies for as long as this instead of seconds")
+	kills = flag.Int("kills", 6, "how often replicas are killed")
+)
 
 // ttl is memberTTL, T.
 const ttl = 5 * time.Second
@@ -36,17 +38,14 @@ type cluster struct {
 	brokers []*harness.Broker
 }
 
-// shared is the deployment that every test finds whole. A test that fails leaves
-// it to nobody.
-var shared struct {
-	mu sync.Mutex
-	*cluster
-}
+// shared is the deployment that every test, one after the other, finds whole. A
+// test that fails leaves it to nobody.
+var shared *cluster
 
 func TestMain(m *testing.M) {
 	flag.Parse()
 	code := m.Run()
-	if shared.cluster != nil {
+	if shared != nil {
 		if err := shared.Close(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			code = 1
@@ -59,29 +58,26 @@ func TestMain(m *testing.M) {
 // serves and knows the other.
 func start(t *testing.T) *cluster {
 	t.Helper()
-	shared.mu.Lock()
-	c := shared.cluster
+	c := shared
 	if c == nil {
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 		defer cancel()
 		d, err := deployment.Start(ctx, deployment.Options{Binary: harness.Binary(t), MemberTTL: ttl, Clients: clients, Model: model,
 			Settings: map[string]any{"brokerWillStopGrace": grace.String()}})
 		if err != nil {
-			shared.mu.Unlock()
 			t.Fatal(err)
 		}
 		c = &cluster{Deployment: d}
 		for _, r := range d.Replicas {
 			c.brokers = append(c.brokers, harness.Attach(r.Broker, clients))
 		}
-		shared.cluster = c
+		shared = c
 	}
 	marks := make([]int, len(c.Replicas)) // what is printed from here on is this test's
 	for i, r := range c.Replicas {
 		marks[i] = len(r.Output())
 	}
 	t.Cleanup(func() {
-		defer shared.mu.Unlock()
 		if !t.Failed() {
 			return
 		}
@@ -89,7 +85,7 @@ func start(t *testing.T) *cluster {
 			t.Logf("%s printed:\n%s", r.ID, r.Output()[marks[i]:])
 		}
 		t.Logf("the parts at the end:\n%s", c.Status(context.Background()))
-		shared.cluster = nil
+		shared = nil
 		if err := c.Close(); err != nil {
 			t.Error(err)
 		}
