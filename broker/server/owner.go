@@ -189,14 +189,19 @@ func (c *connection) claimOwner(ctx context.Context, id string, grants *access.G
 // release has the connection that held the identifier let go, wherever it is, and
 // everything of it settled. asked is false if there was nobody to ask.
 func (sh *shared) release(ctx context.Context, id string, old *cluster.Owner, by cluster.ID) (asked bool, err error) {
-	if old == nil || old.Ending != cluster.Held || old.Incarnation.Replica == sh.Replica || sh.Member.Ending(old.Incarnation) != cluster.Held {
+	if old == nil || old.Ending != cluster.Held || old.Incarnation.Replica == sh.Replica {
 		return false, nil
 	}
+	// A replica that is stopping serves nobody, and still settles what it was sent: it is
+	// asked like one that serves.
 	var number uint64
 	for _, m := range sh.Member.Members() {
-		if m.Incarnation == old.Incarnation {
+		if m.Incarnation == old.Incarnation && (m.Phase == cluster.Serving || m.Phase == cluster.Stopping) {
 			number = m.Number
 		}
+	}
+	if number == 0 {
+		return false, nil
 	}
 	_, err = sh.Mesh.Release(ctx, old.Incarnation.Replica, number, mesh.Release{ClientID: id, ConnectionID: by.String()})
 	switch {
