@@ -68,7 +68,6 @@ type Metrics struct {
 	SessionLogAppendsReordered prometheus.Counter
 	SessionLogValuesMissed     prometheus.Counter
 	SessionLogReadsHeld        prometheus.Gauge
-	SessionLogBytes            *Reading
 	SessionSubscriptionsKept   prometheus.Counter
 	SubscribeIndexWaitTimeouts prometheus.Counter
 	RetainedMessages           *Reading
@@ -179,7 +178,6 @@ func New() *Metrics {
 	m.SessionLogAppendsReordered = b.counter("uns_broker_session_log_appends_reordered_total", "Values that landed in a session log after a later value of their topic.")
 	m.SessionLogValuesMissed = b.counter("uns_broker_session_log_values_missed_total", "Values persistent sessions missed because their session log had dropped them.")
 	m.SessionLogReadsHeld = b.gauge("uns_broker_session_log_reads_held", "Sessions whose reads of their log wait for the store.")
-	m.SessionLogBytes = b.reading("uns_broker_session_log_bytes", "Bytes held in session logs.")
 	m.SessionSubscriptionsKept = b.counter("uns_broker_session_subscriptions_kept_total", "State writes that would have changed stored subscriptions without a SUBSCRIBE; the stored ones were kept. Report it.")
 	m.SubscribeIndexWaitTimeouts = b.counter("uns_broker_subscribe_index_wait_timeouts_total", "SUBACKs sent before every replica was known to have applied the subscription.")
 	m.RetainedMessages = b.reading("uns_broker_retained_messages", "Retained messages held.")
