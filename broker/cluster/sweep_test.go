@@ -140,7 +140,7 @@ func TestTheSurplusEndsThoseOfflineLongest(t *testing.T) {
 	expectActs(t, s.decide(w, noon), "offline_limit mqtt-session-state dev-1 @4", "offline_limit mqtt-session-state dev-3 @8")
 }
 
-// B12: a cursor or packet ids of an earlier life must not stay for the next session of
+// B12: a cursor or packet ids of an earlier life must not stay for a later session of
 // the client id; but a new session writes its cursor before its state.
 func TestLeftoversGoOnceNoWriteUnderWayCanBeTheirs(t *testing.T) {
 	s := newStock()

@@ -317,7 +317,7 @@ func (c *connection) reachTail(f *feed) bool {
 	defer c.lock.Unlock()
 	se := c.session
 	if se.Position < f.next {
-		// Entries the feed has had and the log has dropped before this session read
+		// Entries the feed has had and the log has dropped before the session read
 		// them, and none after.
 		first, _, err := f.log.Bounds(c.server.ctx)
 		if err != nil || first <= se.Position {

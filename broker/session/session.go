@@ -80,7 +80,7 @@ func (s *Session) Wants(name string) bool {
 }
 
 // Matching appends to dst the session's own subscriptions that match v, and the
-// shared ones for which v names this session as the chosen member.
+// shared ones for which v names the session as the chosen member.
 func (s *Session) Matching(dst []*Subscription, v *value.Value) []*Subscription {
 	for _, sub := range s.subs {
 		if sub.Share == "" && !v.Redirected && topic.Match(sub.Bare, v.Name) {

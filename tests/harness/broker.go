@@ -63,9 +63,6 @@ func Inbox(client, topic string) string {
 // Data returns the name under which the live copies of a topic of Workspace go out.
 func Data(topic string) string { return "mHv1.0/" + Workspace + "/" + topic }
 
-// Errors returns the name on which a client of Workspace hears of refusals.
-func Errors(client string) string { return "mHv1.0/" + Workspace + "/_errors/" + client }
-
 var binary = sync.OnceValues(func() (string, error) { return launch.BuildBroker() })
 
 // Binary returns the path of the broker, built once per test binary.
@@ -144,9 +141,6 @@ func folder(t testing.TB) string {
 	})
 	return dir
 }
-
-// File returns the path of a file in the broker's folder.
-func (b *Broker) File(name string) string { return filepath.Join(b.Dir, name) }
 
 // tail returns the last n lines of a text.
 func tail(text string, n int) string {

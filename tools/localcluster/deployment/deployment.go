@@ -153,9 +153,6 @@ func (d *Deployment) Slow(delay time.Duration) {
 	}
 }
 
-// Dir is the deployment's folder.
-func (d *Deployment) Dir() string { return d.dir }
-
 // NATSURL is where a NATS client joins the broker's account, on any server.
 func (d *Deployment) NATSURL() string {
 	url := ""
