@@ -97,6 +97,21 @@ func TestTwoReplicasAreOneBroker(t *testing.T) {
 		back.Publish("back/y", 1, "1")
 		sub.Ack(sub.ExpectPublish("back/y", "1"))
 	})
+	for _, drop := range []bool{true, false} {
+		t.Run(fmt.Sprintf("a clean start elsewhere ends the session, and its will is sent, lost before %v", drop), func(t *testing.T) {
+			sub := b.Connect(t, mqtt.V5, "dev-b", named("clean-watcher"))
+			sub.Subscribe("ended/#", 1)
+			with := func(p *mqtt.Connect) {
+				p.Will = &mqtt.Will{Topic: mqtttest.Inbox("dev-a", "ended/x"), QoS: 1, Payload: []byte(`"gone"`), Delay: 600}
+			}
+			lost := a.Connect(t, mqtt.V5, "dev-a", persistent("starter"), with)
+			if drop {
+				lost.Drop()
+			}
+			b.Connect(t, mqtt.V5, "dev-a", persistent("starter"), func(p *mqtt.Connect) { p.CleanStart = true })
+			sub.Ack(sub.ExpectPublish("ended/x", `"gone"`))
+		})
+	}
 	t.Run("a shared subscription has members at both", func(t *testing.T) {
 		filter := "$share/crew/" + mqtttest.Data("plant", "crew/#")
 		left, right := a.Connect(t, mqtt.V5, "dev-a", named("left")), b.Connect(t, mqtt.V5, "dev-b", named("right"))

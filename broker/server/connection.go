@@ -75,6 +75,7 @@ type connection struct {
 	fenced        bool           // ended by a fence: nothing more is written
 	how           cluster.Ending // how it ended, once detached
 	taken, clean  bool           // ended by a takeover, with a clean start
+	elsewhere     bool           // by a connection of another replica
 	recheck, idle *task
 	readerWake    chan struct{} // not nil while the reader waits for room
 	// settled is closed when the connection has ended and every outcome of its
@@ -278,6 +279,9 @@ type ending struct {
 	// taken: another connection takes the client identifier over; clean says that
 	// it starts a new session.
 	taken, clean bool
+	// elsewhere: it is another replica's connection, which sees to the will if it ends
+	// the session.
+	elsewhere bool
 	// fenced: this replica may not write anything any more.
 	fenced bool
 	// expiry replaces the session expiry, if not nil.
@@ -320,7 +324,7 @@ func (c *connection) end(e ending) {
 
 	c.lock.Lock()
 	c.detached = true
-	c.how, c.taken, c.clean = e.how(), e.taken, e.clean
+	c.how, c.taken, c.clean, c.elsewhere = e.how(), e.taken, e.clean, e.elsewhere
 	c.settle()
 	c.lock.Unlock()
 }

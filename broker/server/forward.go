@@ -109,7 +109,7 @@ func (s *Server) Release(_ mesh.Peer, r mesh.Release, answer func(mesh.Released)
 		released := mesh.Released{Ended: mesh.AlreadyLost, ConnectionID: last.held.owner.Connection.String()}
 		if open != nil {
 			released.Ended = mesh.ClosedByTakeover
-			open.end(ending{why: "taken_over", code: mqtt.SessionTakenOver, reason: "another connection took over", notify: true, taken: true})
+			open.end(ending{why: "taken_over", code: mqtt.SessionTakenOver, reason: "another connection took over", notify: true, taken: true, elsewhere: true})
 		}
 		select {
 		case <-last.settled:

@@ -130,8 +130,10 @@ func (c *connection) lastWill(ctx context.Context) {
 	case c.taken:
 		if cluster.WillAtClaim(cluster.ClosedByTakeover, h.will.Delay, h.ends || c.clean) {
 			_ = c.server.PublishWill(ctx, h.will)
+			forget()
+		} else if !c.elsewhere {
+			forget() // else it is dead by its connection, or sent by a clean start there
 		}
-		forget()
 	case c.how == cluster.Lost:
 		wait := cluster.WillWait(cluster.Lost, h.will.Delay, c.session.Expiry, c.server.options.Config.WillStopGrace)
 		c.server.agenda.add(time.Now().Add(wait), func() { c.server.background(c.sendLostWill) })
@@ -163,8 +165,8 @@ func (c *connection) sendLostWill(ctx context.Context) {
 	}
 }
 
-// sendEndedWill sends the will of a connection that was lost and whose session a
-// clean start has ended before its delay was over [MQTT-3.1.2-8].
+// sendEndedWill sends the will of a connection that was lost or taken over, and
+// whose session a clean start has ended before its delay was over [MQTT-3.1.2-8].
 func (s *Server) sendEndedWill(ctx context.Context, connection cluster.ID) {
 	ctx, cancel := context.WithTimeout(ctx, s.limits.ConnectBudget)
 	defer cancel()
@@ -177,14 +179,24 @@ func (s *Server) sendEndedWill(ctx context.Context, connection cluster.ID) {
 		s.log.Error("broker cluster: a will cannot be read", "key", record.Key, "error", err)
 		return
 	}
-	// Taking the record away first makes it this replica's to send.
-	if _, err := s.shared.wills.Delete(ctx, record.Key, record.Revision); err != nil {
-		return
-	}
+	// The owner record names another connection by now, so nobody else sends it: to
+	// all others it is dead.
 	will.Timestamp = time.Now().UnixNano()
-	if err := s.PublishWill(ctx, will); err == nil {
-		s.metrics.WillsPublished.Inc()
+	err = retry(ctx, func() error {
+		err := s.PublishWill(ctx, will)
+		if errors.Is(err, cluster.ErrWillRefused) {
+			s.metrics.WillsRefused.Inc()
+			return nil
+		}
+		if err == nil {
+			s.metrics.WillsPublished.Inc()
+		}
+		return err
+	})
+	if err != nil {
+		s.log.Warn("broker cluster: a will whose session has ended could not be sent", "client_id", will.Client, "error", err)
 	}
+	_, _ = s.shared.wills.Delete(ctx, record.Key, record.Revision)
 }
 
 func (s *Server) willSender() *cluster.WillSender {

@@ -228,8 +228,9 @@ func (c *connection) confirm(ctx context.Context, p *mqtt.Connect, grants *acces
 			return false, fmt.Errorf("end the old session of %q: %w", id, err)
 		}
 		f.sessionRevision = 0
-		if f.owner != nil && f.owner.Ending == cluster.Lost {
-			c.server.background(func(ctx context.Context) { c.server.sendEndedWill(ctx, f.owner.Connection) })
+		// Where its replica was the cause of the end, the device is just back.
+		if o := f.owner; o != nil && (o.Ending == cluster.Lost || o.Ending == cluster.Held && sh.Member.Ending(o.Incarnation) == cluster.Held) {
+			c.server.background(func(ctx context.Context) { c.server.sendEndedWill(ctx, o.Connection) })
 		}
 	}
 	h := c.held
