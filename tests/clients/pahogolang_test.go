@@ -5,6 +5,7 @@ import (
 	"net"
 	"testing"
 
+	"github.com/eclipse/paho.golang/packets"
 	"github.com/eclipse/paho.golang/paho"
 
 	"maestrohub.io/uns/tests/harness"
@@ -35,7 +36,9 @@ func patient(t *testing.T) context.Context {
 
 func openPahoGolang(t *testing.T, o options) session {
 	t.Helper()
-	s := &golangV5{conn: dial(t, o), messages: make(chan message, 1000)}
+	// The library writes a packet in pieces, from several goroutines; over TLS and
+	// WebSocket they would mix without this.
+	s := &golangV5{conn: packets.NewThreadSafeConn(dial(t, o)), messages: make(chan message, 1000)}
 	s.client = paho.NewClient(paho.ClientConfig{
 		Conn: s.conn, ClientID: o.ClientID,
 		OnPublishReceived: []func(paho.PublishReceived) (bool, error){func(p paho.PublishReceived) (bool, error) {
