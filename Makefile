@@ -8,6 +8,9 @@ SHELL := /bin/bash
 # The release built into the image; empty: the binary says which commit it is of.
 RELEASE   ?=
 PACKAGES  ?= ./...
+# Clusters of real processes that are killed and cut take minutes and want the machine
+# to themselves: `make test-cluster`.
+TESTED = $(if $(filter ./...,$(PACKAGES)),$(shell go list ./... | grep -v '/tests/cluster$$'),$(PACKAGES))
 TESTFLAGS ?=
 FUZZTIME  ?= 20s
 SOAKTIME  ?= 10m
@@ -33,8 +36,12 @@ setup: ## Install what the tests need: Debian packages and npm packages, if abse
 	@tools/setup/install
 
 .PHONY: test
-test: setup ## Run every test with the race detector; the last line counts passed and failed
-	@go run ./tools/testreport -race -timeout 14m $(TESTFLAGS) $(PACKAGES)
+test: setup ## Run the tests with the race detector; the last line counts passed and failed
+	@go run ./tools/testreport -race -timeout 14m $(TESTFLAGS) $(TESTED)
+
+.PHONY: test-cluster
+test-cluster: setup ## Kill, pause, slow and cut clusters of real processes, and print measured beside promised
+	go test -race -count 1 -timeout 14m -v ./tests/cluster
 
 .PHONY: lint
 lint: ## gofmt, go vet, staticcheck

@@ -300,7 +300,8 @@ func (c *core) serve(out []effect, now time.Time) []effect {
 	c.stage, c.cause, c.said = serving, 0, 0
 	c.deadline = newDeadline(c.id, c.base)
 	c.deadline.extend(c.lease.fenceAt(), c.lease.decideAt())
-	out = append(out, effect{event: &Event{Kind: NowServing, Deadline: c.deadline, Floor: c.floor}})
+	own := c.entry(c.reg.number) // any beat but 0: with its number
+	out = append(out, effect{event: &Event{Kind: NowServing, Deadline: c.deadline, Entry: own, Floor: c.floor}})
 	return c.rewrite(out, now)
 }
 

@@ -26,7 +26,7 @@ type Event struct {
 	Kind     EventKind
 	Deadline *Deadline // NowServing
 	Cause    Cause     // NowFenced, NotServing
-	Entry    Entry     // NowFenced: the own; MemberChanged, MemberEnded
+	Entry    Entry     // NowServing, NowFenced: the own; MemberChanged, MemberEnded
 	How      Ending    // MemberEnded
 	Floor    Format    // FloorRaised, NowServing
 }

@@ -169,11 +169,7 @@ func (m *member) on(e cluster.Event) {
 	case cluster.NowServing:
 		// The index is unfresh before anybody can be served.
 		m.fresh.Begin()
-		for _, entry := range m.member.Members() {
-			if entry.Incarnation == e.Deadline.Incarnation() {
-				m.mesh.Begin(entry.Number)
-			}
-		}
+		m.mesh.Begin(e.Entry.Number) // not from the view of members, which follows by itself
 		for _, entry := range m.member.Members() {
 			m.peer(entry)
 		}
