@@ -129,7 +129,7 @@ func (c *connection) lastWill(ctx context.Context) {
 		forget() // [MQTT-3.14.4-3]
 	case c.taken:
 		if cluster.WillAtClaim(cluster.ClosedByTakeover, h.will.Delay, h.ends || c.clean) {
-			_ = c.server.PublishWill(ctx, h.will)
+			c.server.sendWillNow(ctx, h.will)
 			forget()
 		} else if !c.elsewhere {
 			forget() // else it is dead by its connection, or sent by a clean start there
@@ -181,8 +181,15 @@ func (s *Server) sendEndedWill(ctx context.Context, connection cluster.ID) {
 	}
 	// The owner record names another connection by now, so nobody else sends it: to
 	// all others it is dead.
+	s.sendWillNow(ctx, will)
+	_, _ = s.shared.wills.Delete(ctx, record.Key, record.Revision) // left behind, the sweep takes it
+}
+
+// sendWillNow sends a will that is due at once and that nobody else would send,
+// until ctx ends.
+func (s *Server) sendWillNow(ctx context.Context, will *cluster.Will) {
 	will.Timestamp = time.Now().UnixNano()
-	err = retry(ctx, func() error {
+	err := retry(ctx, func() error {
 		err := s.PublishWill(ctx, will)
 		if errors.Is(err, cluster.ErrWillRefused) {
 			s.metrics.WillsRefused.Inc()
@@ -194,9 +201,8 @@ func (s *Server) sendEndedWill(ctx context.Context, connection cluster.ID) {
 		return err
 	})
 	if err != nil {
-		s.log.Warn("broker cluster: a will whose session has ended could not be sent", "client_id", will.Client, "error", err)
+		s.log.Warn("broker cluster: a will that was due could not be sent", "client_id", will.Client, "error", err)
 	}
-	_, _ = s.shared.wills.Delete(ctx, record.Key, record.Revision)
 }
 
 func (s *Server) willSender() *cluster.WillSender {

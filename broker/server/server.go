@@ -233,11 +233,3 @@ func (s *Server) Connections(workspace string) []Connected {
 	}
 	return list
 }
-
-// Ready says why the server takes no new connections; nil if it does.
-func (s *Server) Ready() error {
-	if s.stopping.Load() {
-		return errStopping
-	}
-	return nil
-}
