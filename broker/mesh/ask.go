@@ -29,6 +29,39 @@ func (m *Mesh) Release(ctx context.Context, replica string, incarnation uint64, 
 }
 
 func (m *Mesh) ask(replica string, incarnation uint64, r Release, answer chan releaseAnswer) (*peer, *pair, uint64, error) {
+	return m.question(replica, incarnation, func(pr *pair, call uint64) entry {
+		pr.releases[call] = answer
+		return entry{kind: kindRelease, frame: appendRelease(nil, call, r)}
+	})
+}
+
+// Report asks a replica what it says of itself: its Options.Report. Errors: ErrNotLinked when the replica is not linked or
+// stopped being linked meanwhile, ErrEnded when its life is over, and the context's.
+func (m *Mesh) Report(ctx context.Context, replica string) ([]byte, error) {
+	answer := make(chan reportAnswer, 1)
+	p, pr, call, err := m.question(replica, 0, func(pr *pair, call uint64) entry {
+		pr.reports[call] = answer
+		return entry{kind: kindReport, frame: appendNumber(nil, kindReport, call)}
+	})
+	if err != nil {
+		return nil, fmt.Errorf("ask replica %s for a report: %w", replica, err)
+	}
+	select {
+	case a := <-answer:
+		if a.err != nil {
+			return nil, fmt.Errorf("ask replica %s for a report: %w", replica, a.err)
+		}
+		return a.report, nil
+	case <-ctx.Done():
+		p.mu.Lock()
+		delete(pr.reports, call)
+		p.mu.Unlock()
+		return nil, fmt.Errorf("ask replica %s for a report: %w", replica, ctx.Err())
+	}
+}
+
+// question sends what put returns for the next call of the pair with a life of a replica; 0 means the present one.
+func (m *Mesh) question(replica string, incarnation uint64, put func(pr *pair, call uint64) entry) (*peer, *pair, uint64, error) {
 	p := m.peer(replica)
 	if p == nil {
 		return nil, nil, 0, ErrNotLinked
@@ -45,8 +78,7 @@ func (m *Mesh) ask(replica string, incarnation uint64, r Release, answer chan re
 	}
 	p.pair.calls++
 	call := p.pair.calls
-	p.pair.releases[call] = answer
-	p.push(entry{kind: kindRelease, frame: appendRelease(nil, call, r)}, &es)
+	p.push(put(p.pair, call), &es)
 	return p, p.pair, call, nil
 }
 

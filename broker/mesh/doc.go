@@ -37,8 +37,8 @@
 //  4. Resume both ways: the last number handled of the other's frames. The sender drops what arrived,
 //     and goes on after it.
 //  5. Frames. Every frame begins with its format number. Those of the handshake, ping, ack, skip,
-//     applied and bye are not numbered; value, share, settled, release, released and returning are
-//     numbered by counting. Skip announces that numbers are left out, which were dropped. Ping names
+//     applied and bye are not numbered; value, share, settled, release, released, returning, report and
+//     reported are numbered by counting. Skip announces that numbers are left out, which were dropped. Ping names
 //     the last number, so that two ends that count differently part at once.
 //  6. A frame that cannot be read ends the link, with the reason in a bye and in the log. A well-formed
 //     value frame whose record cannot be read is counted and passed over: sent again it would be no
@@ -51,6 +51,7 @@
 //	m.SetPeer(peer)                  // for each member entry, and each time one changes
 //	m.SendValues(batch, done)        // live copies, in lane order
 //	m.SendShare(...), m.Release(...), m.AnnounceReturning(...), m.ReportApplied(...)
+//	m.Report(ctx, replica)           // what another replica says of itself, for people
 //	m.End()                          // at the fence
 //	m.Close()
 //

@@ -29,6 +29,8 @@ const (
 	kindRelease   kind = 19
 	kindReleased  kind = 20
 	kindReturning kind = 21
+	kindReport    kind = 22
+	kindReported  kind = 23
 )
 
 // numbered reports whether frames of this kind count in the numbers of their pair.

@@ -26,6 +26,8 @@ func vectors() map[string][]byte {
 		"release":   appendRelease(nil, 4, Release{ClientID: "dev", ConnectionID: "c2"}),
 		"released":  appendReleased(nil, 4, Released{Ended: ClosedByTakeover, ConnectionID: "c1"}),
 		"returning": appendReturning(nil, "dev"),
+		"report":    appendNumber(nil, kindReport, 6),
+		"reported":  appendReported(nil, 6, []byte("figures")),
 	}
 }
 
@@ -50,6 +52,12 @@ func TestEveryFrameDecodesToWhatWasSent(t *testing.T) {
 	}
 	if call, r, err := decodeReleased(payload("released")); err != nil || call != 4 || r != (Released{ClosedByTakeover, "c1"}) {
 		t.Errorf("released %d %+v, %v", call, r, err)
+	}
+	if call, err := decodeReport(payload("report")); err != nil || call != 6 {
+		t.Errorf("report %d, %v", call, err)
+	}
+	if call, r, err := decodeReported(payload("reported")); err != nil || call != 6 || string(r) != "figures" {
+		t.Errorf("reported %d %q, %v", call, r, err)
 	}
 	if id, err := decodeReturning(payload("returning")); err != nil || id != "dev" {
 		t.Errorf("returning %q, %v", id, err)

@@ -48,6 +48,29 @@ func (r *reader) question(k kind, payload []byte, own bool) error {
 			answer <- releaseAnswer{released: released}
 		}
 		p.mu.Unlock()
+	case kindReport:
+		call, err := decodeReport(payload)
+		if err != nil {
+			return err
+		}
+		go func() {
+			report := p.m.o.Report()
+			if len(report) > MaxReport {
+				report = nil
+			}
+			p.answer(pr, kindReported, appendReported(nil, call, report))
+		}()
+	case kindReported:
+		call, report, err := decodeReported(payload)
+		if err != nil {
+			return err
+		}
+		p.mu.Lock()
+		if answer := pr.reports[call]; answer != nil {
+			delete(pr.reports, call)
+			answer <- reportAnswer{report: append([]byte(nil), report...)}
+		}
+		p.mu.Unlock()
 	case kindReturning:
 		clientID, err := decodeReturning(payload)
 		if err != nil {

@@ -76,6 +76,24 @@ func decodeReleased(payload []byte) (call uint64, r Released, err error) {
 	return call, r, f.end()
 }
 
+func appendReported(dst []byte, call uint64, report []byte) []byte {
+	start := len(dst)
+	return endFrame(append(binary.AppendUvarint(beginFrame(dst, kindReported), call), report...), start)
+}
+
+// decodeReported returns a report that shares its bytes with the payload.
+func decodeReported(payload []byte) (call uint64, report []byte, err error) {
+	f := fields{kind: "reported", rest: payload}
+	call = f.number("call")
+	return call, f.rest, f.err
+}
+
+func decodeReport(payload []byte) (call uint64, err error) {
+	f := fields{kind: "report", rest: payload}
+	call = f.number("call")
+	return call, f.end()
+}
+
 func appendReturning(dst []byte, clientID string) []byte {
 	start := len(dst)
 	return endFrame(appendString(beginFrame(dst, kindReturning), clientID), start)

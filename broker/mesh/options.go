@@ -100,6 +100,9 @@ type Options struct {
 	Versions Versions
 	// Lost is told how many values for a peer an overflow dropped, under a lock: it must only count. nil: nobody.
 	Lost func(replica string, values int)
+	// Report is what this replica says of itself when a peer asks (Mesh.Report), MaxReport bytes at most. It is called from a
+	// goroutine of its own, one for each question. nil: nothing.
+	Report func() []byte
 	// Dial opens a connection to a peer's address. nil: TCP.
 	Dial func(ctx context.Context, address string) (net.Conn, error)
 
@@ -120,6 +123,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Lost == nil {
 		o.Lost = func(string, int) {}
+	}
+	if o.Report == nil {
+		o.Report = func() []byte { return nil }
 	}
 	if o.Dial == nil {
 		o.Dial = func(ctx context.Context, address string) (net.Conn, error) {

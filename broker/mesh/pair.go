@@ -10,12 +10,18 @@ type pair struct {
 
 	calls    uint64
 	releases map[uint64]chan releaseAnswer
+	reports  map[uint64]chan reportAnswer
 	shares   map[uint64]func(ShareOutcome)
 }
 
 type releaseAnswer struct {
 	released Released
 	err      error
+}
+
+type reportAnswer struct {
+	report []byte
+	err    error
 }
 
 // effects gather under a lock what is to be done without it.
@@ -37,8 +43,12 @@ func (es *effects) run(m *Mesh) {
 	}
 }
 
-// fail answers all releases that wait.
+// fail answers all questions that wait.
 func (pr *pair) fail(err error) {
+	for call, answer := range pr.reports {
+		answer <- reportAnswer{err: err}
+		delete(pr.reports, call)
+	}
 	for call, answer := range pr.releases {
 		answer <- releaseAnswer{err: err}
 		delete(pr.releases, call)

@@ -71,7 +71,7 @@ func (p *peer) renew(shares ShareOutcome, es *effects) {
 	}
 	if p.local != 0 && p.known.Incarnation != 0 && !p.known.State.ended() {
 		p.pair = &pair{local: p.local, remote: p.known.Incarnation, out: outbox{limit: p.m.o.RingBytes}, live: liveness{timing: p.m.timing},
-			releases: map[uint64]chan releaseAnswer{}, shares: map[uint64]func(ShareOutcome){}}
+			releases: map[uint64]chan releaseAnswer{}, reports: map[uint64]chan reportAnswer{}, shares: map[uint64]func(ShareOutcome){}}
 	}
 	p.look()
 }

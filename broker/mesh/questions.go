@@ -44,6 +44,9 @@ const (
 	GaveUpClaim Ended = 4
 )
 
+// MaxReport bounds what a replica says of itself, in bytes.
+const MaxReport = 1 << 20
+
 // Share is a value for one chosen member of a shared subscription.
 type Share struct {
 	Value *value.Value
