@@ -63,3 +63,10 @@ func Span(log Log, from, to uint64) uint64 {
 	}
 	return max(to, from) - from
 }
+
+// Sizer is a Log that knows what it takes of the bytes its configuration allows.
+type Sizer interface {
+	// Size returns the bytes the log takes in the store, one copy counted. Like
+	// every read it is a hint.
+	Size(ctx context.Context) (int64, error)
+}

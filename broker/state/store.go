@@ -28,6 +28,16 @@ type Lock interface {
 	Acquire(ctx context.Context) (Held, error)
 }
 
+// Succession is a Lock whose holder can end without giving it back, and then holds
+// it until its record lapses.
+type Succession interface {
+	Lock
+	// Succeed is Acquire, and does not wait for a holder that is known to be over: over
+	// is asked, again and again, whether the replica is that holds the lock. It must not
+	// wait.
+	Succeed(ctx context.Context, over func(replica string) bool) (Held, error)
+}
+
 // Held is a lock while it is held.
 type Held interface {
 	// Lost is closed when the lock is no longer held: released, lost to the

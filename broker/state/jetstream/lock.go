@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -12,8 +13,9 @@ import (
 
 // lock implements state.Lock as a record of the locks' bucket that its holder
 // rewrites. Who waits watches the record: deleted, it is free; unchanged for
-// LockLease on the waiter's own clock, its holder is taken to be gone, and the
-// record is overwritten on condition that it is still that revision. The holder
+// LockLease on the waiter's own clock, or said to be over by who waits (Succeed),
+// its holder is taken to be gone, and the record is overwritten on condition that
+// it is still that revision. The holder
 // counts from when it sent a renewal that landed and lets go at 2/3 of the
 // lease, so before anybody else can take over, whatever the clocks say.
 type lock struct {
@@ -26,6 +28,11 @@ func (s *Store) Lock(name string) state.Lock { return &lock{store: s, name: name
 
 // Acquire implements state.Lock.
 func (l *lock) Acquire(ctx context.Context) (state.Held, error) {
+	return l.Succeed(ctx, func(string) bool { return false })
+}
+
+// Succeed implements state.Succession.
+func (l *lock) Succeed(ctx context.Context, over func(replica string) bool) (state.Held, error) {
 	if err := state.CheckName("lock", l.name); err != nil {
 		return nil, err
 	}
@@ -33,7 +40,7 @@ func (l *lock) Acquire(ctx context.Context) (state.Held, error) {
 	if err != nil {
 		return nil, fmt.Errorf("acquire %s: %w", l.name, err)
 	}
-	h := &held{lock: l, bucket: b, value: []byte(l.store.options.Replica + " " + newID()),
+	h := &held{lock: l, bucket: b, over: over, value: []byte(l.store.options.Replica + " " + newID()),
 		lost: make(chan struct{}), released: make(chan struct{})}
 	if err := h.take(ctx); err != nil {
 		if ctx.Err() != nil {
@@ -55,6 +62,9 @@ type held struct {
 	value    []byte // tells this holding from every other
 	revision uint64
 	sent     time.Time // when the last renewal that landed was sent
+
+	over   func(replica string) bool
+	holder string // the replica that holds it while this one waits
 
 	lost     chan struct{}
 	released chan struct{}
@@ -95,12 +105,17 @@ func (h *held) take(ctx context.Context) error {
 	}
 }
 
+// lookEvery is how often who waits for a lock asks whether its holder is over.
+const lookEvery = 200 * time.Millisecond
+
 // wait returns when the lock may be taken: the revision to overwrite, or 0 if
 // there is none.
 func (h *held) wait(ctx context.Context, watch state.Watch, refused uint64) (uint64, error) {
 	lease := h.lock.store.options.LockLease
 	lapse := time.NewTimer(lease)
 	defer lapse.Stop()
+	look := time.NewTicker(min(lease/90, lookEvery))
+	defer look.Stop()
 	there := refused
 	for {
 		select {
@@ -121,7 +136,12 @@ func (h *held) wait(ctx context.Context, watch state.Watch, refused uint64) (uin
 				return 0, nil
 			default:
 				there = u.Revision
+				h.holder, _, _ = strings.Cut(string(u.Value), " ")
 				lapse.Reset(lease)
+			}
+		case <-look.C:
+			if there > 0 && h.holder != "" && h.over(h.holder) {
+				return there, nil
 			}
 		case <-lapse.C:
 			return there, nil

@@ -1,6 +1,7 @@
 package jetstream_test
 
 import (
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -61,4 +62,58 @@ func TestALockWhoseHolderIsCutOffIsTakenOverAfterItLetGo(t *testing.T) {
 	default:
 	}
 	g.held.Release()
+}
+
+// A replica that was killed gives nothing back. Who knows that it is gone does not wait
+// until the lease lapses; who knows nothing of the kind does.
+func TestALockIsInheritedFromAHolderThatIsOver(t *testing.T) {
+	t.Parallel()
+	site := sharedSite(t)
+	account := site.account(t)
+	const lease = time.Hour
+	killed := site.open(t, account, func(o *jetstream.Options) { o.Replica, o.LockLease = "uns-killed", lease })
+	if _, err := killed.Lock(state.SweepLock).Acquire(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := killed.Close(); err != nil { // which gives no lock back
+		t.Fatal(err)
+	}
+	other := site.open(t, account, func(o *jetstream.Options) { o.LockLease = lease })
+	lock := other.Lock(state.SweepLock).(state.Succession)
+	var over atomic.Bool
+	asked := make(chan string, 1)
+	got := make(chan error, 1)
+	go func() {
+		h, err := lock.Succeed(t.Context(), func(replica string) bool {
+			select {
+			case asked <- replica:
+			default:
+			}
+			return over.Load()
+		})
+		if err == nil {
+			h.Release()
+		}
+		got <- err
+	}()
+	for range 2 {
+		select {
+		case who := <-asked:
+			if who != "uns-killed" {
+				t.Fatalf("asked about %q", who)
+			}
+		case err := <-got:
+			t.Fatalf("taken from a holder that is not known to be over: %v", err)
+		}
+	}
+	over.Store(true)
+	if err := <-got; err != nil {
+		t.Fatal(err)
+	}
+	// Released, it is free for anybody.
+	h, err := lock.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.Release()
 }

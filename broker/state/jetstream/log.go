@@ -118,6 +118,15 @@ func (l *log) Read(ctx context.Context, from uint64, most int, dst []state.Entry
 	return dst, nil
 }
 
+// Size implements state.Sizer. It asks the leader.
+func (l *log) Size(ctx context.Context) (int64, error) {
+	info, err := l.conn.info(ctx, l.stream)
+	if err != nil {
+		return 0, fmt.Errorf("size of %s: %w", l.stream, err)
+	}
+	return info.State.Bytes, nil
+}
+
 // Bounds implements state.Log. It asks the leader.
 func (l *log) Bounds(ctx context.Context) (first, last uint64, err error) {
 	info, err := l.conn.info(ctx, l.stream)

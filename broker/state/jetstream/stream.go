@@ -68,6 +68,7 @@ type streamInfo struct {
 	Config jetstream.StreamConfig `json:"config"`
 	State  struct {
 		Messages uint64 `json:"messages"`
+		Bytes    int64  `json:"bytes"`
 		First    uint64 `json:"first_seq"`
 		Last     uint64 `json:"last_seq"`
 	} `json:"state"`

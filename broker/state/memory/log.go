@@ -199,6 +199,19 @@ func (l *log) Bounds(ctx context.Context) (first, last uint64, err error) {
 	return l.firstAt(time.Now().UnixNano()), l.next - 1, nil
 }
 
+// Size implements state.Sizer.
+func (l *log) Size(ctx context.Context) (int64, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	if l.closed {
+		return 0, state.ErrClosed
+	}
+	return l.bytes, nil
+}
+
 // close ends the log and its tails.
 func (l *log) close() {
 	l.mu.Lock()

@@ -247,6 +247,27 @@ var logTests = []test{
 			b.Errorf("append of a record larger than the log: error %v, want ErrQuota", err)
 		}
 	}},
+	{"a log that knows its size grows with what is appended", func(b *bench) {
+		log := b.log()
+		sized, ok := log.(state.Sizer)
+		if !ok {
+			b.Skip("the store's logs do not know their size")
+		}
+		size := func() int64 {
+			b.Helper()
+			n, err := sized.Size(b.ctx)
+			if err != nil {
+				b.Fatalf("size: %v", err)
+			}
+			return n
+		}
+		before := size()
+		b.append(log, string(make([]byte, 700)), string(make([]byte, 800)))
+		b.eventually("1,500 bytes more, and not twice that", func() (string, bool) {
+			n := size() - before
+			return fmt.Sprint(n), n >= 1500 && n < 3000
+		})
+	}},
 	{"beyond its age an entry is dropped", func(b *bench) {
 		if b.LogMaxAge == 0 || b.LogMaxAge > time.Minute {
 			b.Skip("the store's logs have no bound in time that a test can wait for")
