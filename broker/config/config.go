@@ -34,10 +34,13 @@ type Config struct {
 // Mesh is the listener of the links between replicas.
 type Mesh struct {
 	Listen    string
-	Advertise string // where other replicas reach it; "" = the listener's own address
+	Advertise string // where other replicas reach it, with ReplicaIDPlace; "" = the listener's own address
 	CertFile  string // one certificate for the whole deployment
 	KeyFile   string
 }
+
+// ReplicaIDPlace stands for the replica's id in Mesh.Advertise.
+const ReplicaIDPlace = "{replicaId}"
 
 // NATS is where replicas share their state.
 type NATS struct {

@@ -20,11 +20,13 @@ type kind[V any] struct {
 	parse   func(string) (V, error) // the error says what is accepted: "must be ..."
 	print   func(V) string
 	path    bool // a path: counts from the configuration file's directory
+	form    Form
 }
 
 // ranged adds the check low <= v <= high to a kind; with zero, 0 is accepted as well and means what zero says.
 func ranged[V int64 | time.Duration](k kind[V], low, high V, zero string) kind[V] {
 	k.allowed = k.print(low) + " to " + k.print(high)
+	k.form.Low, k.form.High, k.form.Zero = int64(low), int64(high), zero != ""
 	must := "must be " + k.allowed
 	if zero != "" {
 		k.allowed += ", or 0 (" + zero + ")"
@@ -52,13 +54,13 @@ func durations(low, high time.Duration) kind[time.Duration] {
 }
 
 func durationsOrZero(low, high time.Duration, zero string) kind[time.Duration] {
-	return ranged(kind[time.Duration]{unit: "duration", parse: parseDuration, print: formatDuration}, low, high, zero)
+	return ranged(kind[time.Duration]{unit: "duration", form: Form{Sort: Duration}, parse: parseDuration, print: formatDuration}, low, high, zero)
 }
 
 func sizes(low, high int64) kind[int64] { return sizesOrZero(low, high, "") }
 
 func sizesOrZero(low, high int64, zero string) kind[int64] {
-	return ranged(kind[int64]{unit: "bytes", parse: parseBytes, print: formatBytes}, low, high, zero)
+	return ranged(kind[int64]{unit: "bytes", form: Form{Sort: Bytes}, parse: parseBytes, print: formatBytes}, low, high, zero)
 }
 
 func counts(unit string, low, high int64) kind[int64] {
@@ -69,13 +71,13 @@ func counts(unit string, low, high int64) kind[int64] {
 		}
 		return n, nil
 	}
-	return ranged(kind[int64]{unit: unit, parse: parse, print: func(n int64) string { return strconv.FormatInt(n, 10) }}, low, high, "")
+	return ranged(kind[int64]{unit: unit, form: Form{Sort: Count}, parse: parse, print: func(n int64) string { return strconv.FormatInt(n, 10) }}, low, high, "")
 }
 
 // as is a kind of int64 for a field of another integer type; the range must fit that type.
 func as[N int | uint16 | byte](k kind[int64]) kind[N] {
 	return kind[N]{
-		unit: k.unit, allowed: k.allowed,
+		unit: k.unit, allowed: k.allowed, form: k.form,
 		parse: func(s string) (N, error) { n, err := k.parse(s); return N(n), err },
 		print: func(n N) string { return k.print(int64(n)) },
 	}
@@ -83,7 +85,7 @@ func as[N int | uint16 | byte](k kind[int64]) kind[N] {
 
 func switches() kind[bool] {
 	return kind[bool]{
-		allowed: "true, false",
+		allowed: "true, false", form: Form{Sort: Switch},
 		parse: func(s string) (bool, error) {
 			switch strings.ToLower(s) {
 			case "true":
@@ -117,7 +119,7 @@ func words[S ~string](accepted ...S) kind[S] {
 		names[i] = string(a)
 	}
 	return kind[S]{
-		allowed: strings.Join(names, ", "),
+		allowed: strings.Join(names, ", "), form: Form{Sort: Word, Words: names},
 		parse: func(s string) (S, error) {
 			if !slices.Contains(names, s) {
 				return "", errors.New("must be one of " + strings.Join(names, ", "))

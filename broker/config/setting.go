@@ -16,6 +16,7 @@ type setting[T any] struct {
 	unit    string
 	doc     string
 	secret  bool // has a _file form, and its value is never shown
+	form    Form
 
 	field func(*T) any // pointer to the field
 	reset func(*T)     // sets the default
@@ -27,7 +28,7 @@ type setting[T any] struct {
 func one[T, V any](key string, field func(*T) *V, initial V, k kind[V], doc string) setting[T] {
 	_, secret := any(initial).(Secret)
 	return setting[T]{
-		key: key, initial: k.print(initial), allowed: k.allowed, unit: k.unit, doc: doc, secret: secret,
+		key: key, initial: k.print(initial), allowed: k.allowed, unit: k.unit, doc: doc, secret: secret, form: k.form,
 		field: func(t *T) any { return field(t) },
 		reset: func(t *T) { *field(t) = initial },
 		read: func(t *T, n *yaml.Node, r *reader, key string) {
@@ -40,12 +41,14 @@ func one[T, V any](key string, field func(*T) *V, initial V, k kind[V], doc stri
 
 // list is a setting with any number of values.
 func list[T, V any](key string, field func(*T) *[]V, initial []V, k kind[V], doc string) setting[T] {
+	form := k.form
+	form.List = true
 	shown := make([]string, len(initial))
 	for i, v := range initial {
 		shown[i] = k.print(v)
 	}
 	return setting[T]{
-		key: key, initial: "[" + strings.Join(shown, ", ") + "]", allowed: "list: " + k.allowed, unit: k.unit, doc: doc,
+		key: key, initial: "[" + strings.Join(shown, ", ") + "]", allowed: "list: " + k.allowed, unit: k.unit, doc: doc, form: form,
 		field: func(t *T) any { return field(t) },
 		reset: func(t *T) { *field(t) = append([]V(nil), initial...) },
 		read: func(t *T, n *yaml.Node, r *reader, key string) {
@@ -87,7 +90,7 @@ func singular(allowed string) string { return "one value: " + allowed }
 // mappings is a setting that is a list of mappings, each read by rows.
 func mappings(key string, field func(*Config) *[]Issuer, rows []setting[Issuer], doc string) setting[Config] {
 	return setting[Config]{
-		key: key, initial: "[]", allowed: "list", doc: doc, rows: rows,
+		key: key, initial: "[]", allowed: "list", doc: doc, rows: rows, form: Form{List: true},
 		field: func(c *Config) any { return field(c) },
 		reset: func(c *Config) { *field(c) = nil },
 		read: func(c *Config, n *yaml.Node, r *reader, key string) {

@@ -54,11 +54,12 @@ func replicaSettings() []setting[Config] {
 func clusterSettings() []setting[Config] {
 	return []setting[Config]{
 		one("brokerMesh.advertise", func(c *Config) *string { return &c.Mesh.Advertise }, "",
-			texts("host:port, or empty", func(s string) bool {
+			texts("host:port, in which {replicaId} may stand, or empty", func(s string) bool {
+				s = strings.ReplaceAll(s, ReplicaIDPlace, "x")
 				host, _, err := net.SplitHostPort(s)
-				return s == "" || err == nil && host != "" && !strings.ContainsFunc(s, unicode.IsSpace)
+				return s == "" || err == nil && host != "" && !strings.ContainsAny(s, "{}") && !strings.ContainsFunc(s, unicode.IsSpace)
 			}),
-			"Where other replicas reach this one's mesh listener. Empty: the address it listens on, or the replica's id if that is every address."),
+			"Where other replicas reach this one's mesh listener. `{replicaId}` stands for the replica's id, so that one file serves all. Empty: the address it listens on, or the replica's id if that is every address."),
 		one("brokerMesh.certFile", func(c *Config) *string { return &c.Mesh.CertFile }, "", files("a path, or empty"),
 			"PEM certificate of the mesh, the same file on every replica: a link trusts this one and no other. Needed with `nats.servers`."),
 		one("brokerMesh.keyFile", func(c *Config) *string { return &c.Mesh.KeyFile }, "", files("a path, or empty"),

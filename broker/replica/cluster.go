@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"strings"
 	"time"
 
 	"maestrohub.io/uns/broker/api"
@@ -136,14 +137,18 @@ func (m *member) applied() cluster.Applied {
 
 // address is where other replicas reach the mesh listener.
 func (m *member) address(listening net.Addr) string {
-	if a := m.r.config.Mesh.Advertise; a != "" {
-		return a
+	return meshAddress(m.r.config.Mesh.Advertise, m.r.id, listening.String())
+}
+
+func meshAddress(advertise, id, listening string) string {
+	if advertise != "" {
+		return strings.ReplaceAll(advertise, config.ReplicaIDPlace, id)
 	}
-	host, port, err := net.SplitHostPort(listening.String())
+	host, port, err := net.SplitHostPort(listening)
 	if ip := net.ParseIP(host); err != nil || ip != nil && !ip.IsUnspecified() {
-		return listening.String()
+		return listening
 	}
-	return net.JoinHostPort(m.r.id, port)
+	return net.JoinHostPort(id, port)
 }
 
 // mayAct is the mesh's question before each write.
