@@ -95,14 +95,14 @@ func trusted(networks []netip.Prefix, a netip.Addr) bool {
 
 // release gives back what a connection holds, each thing once.
 type release struct {
-	listener    *Listener
+	listener    *Listener  // nil = of none: no place to give back
 	source      netip.Addr // invalid = none taken
 	established atomic.Bool
 	closed      atomic.Bool
 }
 
 func (r *release) pending() {
-	if !r.established.Swap(true) {
+	if !r.established.Swap(true) && r.listener != nil {
 		r.listener.places.free()
 	}
 }

@@ -63,6 +63,14 @@ func Open(path string, log *slog.Logger) (*File, error) {
 	return f, nil
 }
 
+// Fixed returns a File that is in no file: m is in force for good.
+func Fixed(m *Model) *File {
+	f := &File{stop: make(chan struct{}), done: make(chan struct{})}
+	f.current.Store(m)
+	close(f.done)
+	return f
+}
+
 // Current returns the model in force.
 func (f *File) Current() *Model { return f.current.Load() }
 

@@ -33,9 +33,12 @@ func (r *Replica) openAccess(ctx context.Context) error {
 }
 
 func (r *Replica) openModel(context.Context) error {
-	f, err := model.Open(r.config.ModelFile, r.log)
-	if err != nil {
-		return fmt.Errorf("model: %w", err)
+	f := r.parts.Model
+	if f == nil {
+		var err error
+		if f, err = model.Open(r.config.ModelFile, r.log); err != nil {
+			return fmt.Errorf("model: %w", err)
+		}
 	}
 	r.model = f
 	r.closers = append(r.closers, func() error { f.Close(); return nil })

@@ -22,8 +22,6 @@ import (
 // member is what a replica of a cluster has beside a single node's parts.
 type member struct {
 	r       *Replica
-	store   *jetstream.Store
-	lease   *jetstream.Lease
 	mesh    *mesh.Mesh
 	fresh   *cluster.Freshness
 	sweeper *cluster.Sweeper
@@ -83,20 +81,17 @@ func natsTLS(t config.NATSTLS) (*tls.Config, error) {
 // openMember makes the replica a member of its cluster. It serves nobody before
 // its entry has landed (NowServing).
 func (r *Replica) openMember(ctx context.Context) error {
-	store, clustered := r.store.(*jetstream.Store)
-	if !clustered {
+	store := r.shared
+	if store == nil {
 		return nil
 	}
-	m := &member{r: r, store: store, opened: make(chan struct{})}
-	pair, err := tls.LoadX509KeyPair(r.config.Mesh.CertFile, r.config.Mesh.KeyFile)
+	m := &member{r: r, opened: make(chan struct{})}
+	ends, err := r.openMesh()
 	if err != nil {
-		return fmt.Errorf("modules.uns.brokerMesh: %w", err)
+		return err
 	}
-	listener, err := net.Listen("tcp", r.config.Mesh.Listen)
-	if err != nil {
-		return fmt.Errorf("listen for the mesh on %s: %w", r.config.Mesh.Listen, err)
-	}
-	m.mesh, err = mesh.New(mesh.Options{Replica: r.id, Listener: listener, Certificate: pair, MayAct: m.mayAct, Handler: r.server, Logger: r.log,
+	listener := ends.Listener
+	m.mesh, err = mesh.New(mesh.Options{Replica: r.id, Listener: listener, Certificate: ends.Certificate, Dial: ends.Dial, MayAct: m.mayAct, Handler: r.server, Logger: r.log,
 		Lost: func(_ string, n int) { r.metrics.MeshValuesLost.Add(float64(n)) }})
 	if err != nil {
 		_ = listener.Close()
@@ -109,11 +104,12 @@ func (r *Replica) openMember(ctx context.Context) error {
 		return fmt.Errorf("open shared state: %w", err)
 	}
 	m.fresh = cluster.Probe(sessions, r.id)
-	if m.lease, err = store.Lease(ctx); err != nil {
+	lease, err := store.OpenLease(ctx)
+	if err != nil {
 		return fmt.Errorf("open the lease: %w", err)
 	}
 	m.member, err = cluster.Start(context.WithoutCancel(ctx), cluster.Options{Replica: r.id, TTL: r.config.MemberTTL, ConnectBudget: r.config.Limits.ConnectBudget,
-		Mesh: m.address(listener.Addr()), Store: store, Lease: m.lease, Silent: store.Silent, Applied: m.applied, On: m.on, Logger: r.log})
+		Mesh: m.address(listener.Addr()), Store: store, Lease: lease, Silent: store.Silent, Applied: m.applied, On: m.on, Logger: r.log})
 	if err != nil {
 		return err
 	}
@@ -123,6 +119,22 @@ func (r *Replica) openMember(ctx context.Context) error {
 	r.metrics.Members.From(func() float64 { return float64(m.member.Status().Members) })
 	defer close(m.opened)
 	return r.server.SetCluster(ctx, server.Cluster{Replica: r.id, Member: m.member, Mesh: m.mesh, Fresh: m.fresh, Returning: m.sweeper.Returning})
+}
+
+// openMesh returns this replica's end of the mesh, listening.
+func (r *Replica) openMesh() (*MeshParts, error) {
+	if r.parts.Mesh != nil {
+		return r.parts.Mesh, nil
+	}
+	pair, err := tls.LoadX509KeyPair(r.config.Mesh.CertFile, r.config.Mesh.KeyFile)
+	if err != nil {
+		return nil, fmt.Errorf("modules.uns.brokerMesh: %w", err)
+	}
+	l, err := net.Listen("tcp", r.config.Mesh.Listen)
+	if err != nil {
+		return nil, fmt.Errorf("listen for the mesh on %s: %w", r.config.Mesh.Listen, err)
+	}
+	return &MeshParts{Listener: l, Certificate: pair}, nil
 }
 
 // applied is how far the index is, for the member entry.

@@ -16,7 +16,7 @@ import (
 
 // doors are the ways in that are open while the replica runs.
 type doors struct {
-	mqtt  *listener.Listener
+	mqtt  *listener.Listener // nil, as the servers, of a replica that does not listen
 	http  *http.Server
 	admin *http.Server
 	// addresses of all of them by name: the transports, "http" and "admin".
@@ -29,6 +29,9 @@ type doors struct {
 // openDoors opens every listener or none.
 func (r *Replica) openDoors() (*doors, error) {
 	d := &doors{addresses: map[string]string{}, failed: make(chan error, 2)}
+	if r.parts.Unlistening {
+		return d, nil
+	}
 	web, err := net.Listen("tcp", r.config.HTTP.Listen)
 	if err != nil {
 		return nil, fmt.Errorf("listen for HTTP on %s: %w", r.config.HTTP.Listen, err)
@@ -108,6 +111,13 @@ func (d *doors) shut(ctx context.Context) {
 	}
 	both.Wait()
 	d.serving.Wait()
+}
+
+// close accepts no further MQTT connections.
+func (d *doors) close() {
+	if d.mqtt != nil {
+		d.mqtt.Close()
+	}
 }
 
 // listeners lists the open listeners for the status.

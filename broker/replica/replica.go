@@ -43,7 +43,9 @@ type Replica struct {
 	begun   time.Time
 
 	metrics   *metrics.Metrics
+	parts     Parts
 	store     state.Store
+	shared    Shared  // store, in a cluster; nil on a single node
 	member    *member // nil on a single node
 	historian historian.Historian
 	access    *access.Access
@@ -67,8 +69,13 @@ type Replica struct {
 
 // New builds a replica and opens its stores. It listens to nothing yet.
 func New(c *config.Config, log *slog.Logger, version string) (*Replica, error) {
+	return Assemble(c, log, version, Parts{})
+}
+
+// Assemble is New with parts of the caller's.
+func Assemble(c *config.Config, log *slog.Logger, version string, parts Parts) (*Replica, error) {
 	r := &Replica{config: c, log: slog.New(withPrefix(log.Handler())), version: version, id: c.ReplicaID, begun: time.Now(),
-		metrics: metrics.New(), started: make(chan struct{})}
+		metrics: metrics.New(), parts: parts, started: make(chan struct{})}
 	if r.id == "" {
 		host, err := os.Hostname()
 		if err != nil {
@@ -79,9 +86,25 @@ func New(c *config.Config, log *slog.Logger, version string) (*Replica, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), openBound)
 	defer cancel()
 	if err := r.open(ctx); err != nil {
+		r.giveUp()
 		return nil, errors.Join(err, r.close())
 	}
 	return r, nil
+}
+
+// giveUp ends what runs of a replica that could not be made; it has served nobody.
+func (r *Replica) giveUp() {
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	if r.server != nil {
+		_ = r.server.Stop(ended)
+	}
+	if r.ingest != nil {
+		_ = r.ingest.Stop(ended)
+	}
+	if r.member != nil {
+		_ = r.member.member.Stop(ended)
+	}
 }
 
 // open makes the parts from the bottom up.
@@ -108,13 +131,17 @@ func (r *Replica) openStores(ctx context.Context) error {
 
 func (r *Replica) openState() error {
 	c := r.config
-	if c.Clustered() {
+	switch {
+	case r.parts.Shared != nil:
+		r.store, r.shared = r.parts.Shared, r.parts.Shared
+	case c.Clustered():
 		store, err := r.openShared()
 		if err != nil {
 			return err
 		}
-		r.store = store
-	} else {
+		r.shared = inNATS{store}
+		r.store = r.shared
+	default:
 		store, err := memory.Open(memory.Options{Dir: filepath.Join(c.DataDir, "state"), Durable: []string{state.APIClients, state.Retained},
 			LogMaxBytes: c.SessionLogMaxBytes, LogMaxAge: c.Limits.MaxSessionExpiry})
 		if err != nil {
@@ -128,13 +155,16 @@ func (r *Replica) openState() error {
 
 func (r *Replica) openHistorian(ctx context.Context) error {
 	c := r.config
-	if c.Historian.Type == config.Timescale {
+	switch {
+	case r.parts.Historian != nil:
+		r.historian = r.parts.Historian
+	case c.Historian.Type == config.Timescale:
 		h, err := timescale.Open(ctx, c.Historian.TimescaleURL.Reveal(), timescale.Options{MaxAge: c.Historian.MaxAge, Logger: r.log})
 		if err != nil {
 			return fmt.Errorf("open historian: %w", err)
 		}
 		r.historian = h
-	} else {
+	default:
 		h, err := pebble.Open(r.historyDir(), pebble.Options{MaxAge: c.Historian.MaxAge, MaxBytes: c.Historian.MaxBytes, Logger: r.log})
 		if err != nil {
 			return fmt.Errorf("open historian in %s: %w", c.DataDir, err)

@@ -66,7 +66,7 @@ func (r *Replica) stop(d *doors) error {
 	if r.member != nil {
 		r.member.member.Stopping()
 	}
-	d.mqtt.Close()
+	d.close()
 	var err error
 	var both sync.WaitGroup
 	both.Go(func() { d.shut(ctx) })
