@@ -318,6 +318,15 @@ func (m *Member) Ending(i Incarnation) Ending {
 	return m.core.view.ending(i, time.Now())
 }
 
+// Over reports whether no process serves, or is about to, under the replica's id: its
+// entry says that it has stopped or was judged gone. The own id is over for everybody
+// else who ever had it.
+func (m *Member) Over(replica string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return replica == m.core.self || m.core.view.over(replica)
+}
+
 // Members are the entries of all who are neither gone nor stopped, by replica id,
 // the own included.
 func (m *Member) Members() []Entry {

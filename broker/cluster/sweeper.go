@@ -28,6 +28,10 @@ const (
 // Sweeper does the work of one replica among all: it waits for the sweep lock and
 // holds it while it serves and has a current lease. The lock only elects; every write
 // is conditional, so that two who both believe to hold it do no harm.
+//
+// Every replica's Sweeper follows the wills and counts their graces, so that whoever is
+// elected knows for how long each has waited. A holder of the lock that the members took
+// for gone, or that stopped, is succeeded at once.
 type Sweeper struct {
 	Member *Member
 	Store  state.Store
@@ -43,8 +47,12 @@ type Sweeper struct {
 	Configure func(ctx context.Context) error
 	Logger    *slog.Logger
 
+	// willed is locked before mu.
+	willed table[*Will]
+
 	mu     sync.Mutex // below
-	wills  *Wills     // nil while not elected
+	life   *Deadline  // whose wills are; nil while none serves
+	wills  *Wills     // nil while none serves
 	counts Counts
 }
 
@@ -72,12 +80,23 @@ func (s *Sweeper) Returning(client string) {
 	}
 }
 
-// Run takes part in the election until ctx is done.
+// Run counts the graces of wills and takes part in the election until ctx is done.
 func (s *Sweeper) Run(ctx context.Context) {
+	s.willed = table[*Will]{decode: DecodeWill, bad: s.unreadable,
+		saw:     func(_ string, r Stored[*Will]) { s.withWills(func(w *Wills) { w.Saw(r.Record, r.Revision) }) },
+		removed: func(_ string, r *Will) { s.withWills(func(w *Wills) { w.Removed(r.Connection) }) }}
+	var work sync.WaitGroup
+	defer work.Wait()
+	work.Go(func() { s.followWills(ctx) })
+	work.Go(func() { s.noteWills(ctx) })
 	lock := s.Store.Lock(state.SweepLock)
+	acquire := lock.Acquire
+	if l, ok := lock.(state.Succession); ok {
+		acquire = func(ctx context.Context) (state.Held, error) { return l.Succeed(ctx, s.Member.Over) }
+	}
 	for ctx.Err() == nil {
 		if d := s.Member.Deadline(); d.MayDecide(time.Now()) {
-			held, err := lock.Acquire(ctx)
+			held, err := acquire(ctx)
 			if err == nil {
 				// A wait for the lock may have outlived the lease it began under.
 				if d := s.Member.Deadline(); d.MayDecide(time.Now()) {
@@ -89,6 +108,93 @@ func (s *Sweeper) Run(ctx context.Context) {
 		if rest(ctx, s.Member.timing.Heartbeat()) != nil {
 			return
 		}
+	}
+}
+
+func (s *Sweeper) unreadable(key string, err error) {
+	s.Logger.Error("broker cluster: an unreadable record is left alone", "key", key, "error", err)
+}
+
+// withWills gives f the wills, if this replica serves.
+func (s *Sweeper) withWills(f func(*Wills)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.wills != nil {
+		f(s.wills)
+	}
+}
+
+// followWills keeps the table of wills until ctx is done.
+func (s *Sweeper) followWills(ctx context.Context) {
+	for {
+		b, err := s.Store.Bucket(ctx, state.SessionWill)
+		if err == nil {
+			err = s.willed.follow(ctx, b)
+			s.willed.update(state.Update{Lost: true})
+		}
+		if rest(ctx, s.Member.timing.Heartbeat()) != nil {
+			return
+		}
+		s.Logger.Warn("broker cluster: the wills are not followed, trying again", "error", err)
+	}
+}
+
+// noteWills moves the clock of the wills on until ctx is done.
+func (s *Sweeper) noteWills(ctx context.Context) {
+	tick := time.NewTicker(willEvery)
+	defer tick.Stop()
+	for {
+		s.note()
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// note counts the time since the last one, if this replica may decide; with a new
+// incarnation all graces begin anew.
+func (s *Sweeper) note() {
+	d := s.Member.Deadline()
+	refusing, ending := s.Member.Refusing(), s.endings()
+	s.begin(d)
+	s.withWills(func(w *Wills) {
+		if now := time.Now(); s.life == d && d.MayDecide(now) {
+			w.Note(now, refusing, ending)
+		}
+	})
+}
+
+// begin makes the wills those of an incarnation; nil: of none.
+func (s *Sweeper) begin(d *Deadline) {
+	s.willed.mu.Lock()
+	defer s.willed.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.life == d {
+		return
+	}
+	s.life, s.wills = d, nil
+	if d == nil {
+		return
+	}
+	s.wills = NewWills(s.Sweep.Grace, s.ConnectBudget, s.Sweep.Most)
+	for _, r := range s.willed.records {
+		s.wills.Saw(r.Record, r.Revision)
+	}
+}
+
+// endings tells how incarnations ended, each asked about once.
+func (s *Sweeper) endings() func(Incarnation) Ending {
+	endings := map[Incarnation]Ending{}
+	return func(i Incarnation) Ending {
+		how, asked := endings[i]
+		if !asked {
+			how = s.Member.Ending(i)
+			endings[i] = how
+		}
+		return how
 	}
 }
 
@@ -112,12 +218,13 @@ func (s *Sweeper) elected(ctx context.Context, d *Deadline, lost <-chan struct{}
 		s.Logger.Warn("broker cluster: cannot sweep", "error", err)
 		return
 	}
+	s.begin(d)
 	s.mu.Lock()
-	s.wills, s.counts.Elected = t.wills, true
+	s.counts.Elected = true
 	s.mu.Unlock()
 	defer func() {
 		s.mu.Lock()
-		s.wills, s.counts = nil, Counts{}
+		s.counts = Counts{}
 		s.mu.Unlock()
 	}()
 	will, sweep := time.NewTicker(willEvery), time.NewTicker(sweepEvery)
@@ -127,7 +234,7 @@ func (s *Sweeper) elected(ctx context.Context, d *Deadline, lost <-chan struct{}
 		select {
 		case <-will.C:
 			if !d.MayDecide(time.Now()) {
-				return // elected again once the lease is current; graces begin anew
+				return // elected again once the lease is current
 			}
 			t.tickWills(ctx, &work)
 		case <-sweep.C:
@@ -150,11 +257,10 @@ func (s *Sweeper) elected(ctx context.Context, d *Deadline, lost <-chan struct{}
 	}
 }
 
-// term is one election: everything it knows ends with it.
+// term is one election: everything it knows ends with it, but for the wills.
 type term struct {
 	*Sweeper
 	deadline *Deadline
-	wills    *Wills // guarded by Sweeper.mu
 	sender   WillSender
 	buckets  map[string]state.Bucket
 	slots    chan struct{}
@@ -164,46 +270,36 @@ type term struct {
 	sessions table[*Session]
 	cursors  table[*Cursor]
 	received table[*Received]
-	willed   table[*Will]
 	routes   table[*Route]
 }
 
 func (s *Sweeper) newTerm(d *Deadline) *term {
-	t := &term{Sweeper: s, deadline: d, wills: NewWills(s.Sweep.Grace, s.ConnectBudget, s.Sweep.Most),
-		buckets: map[string]state.Bucket{}, slots: make(chan struct{}, willsAtOnce), sweeping: make(chan struct{}, 1)}
-	bad := func(key string, err error) {
-		s.Logger.Error("broker cluster: an unreadable record is left alone", "key", key, "error", err)
-	}
+	t := &term{Sweeper: s, deadline: d, buckets: map[string]state.Bucket{}, slots: make(chan struct{}, willsAtOnce), sweeping: make(chan struct{}, 1)}
+	bad := s.unreadable
 	t.owners = table[Owner]{decode: DecodeOwner, bad: bad}
 	t.sessions = table[*Session]{decode: DecodeSession, bad: bad,
 		skip:    func(key string) bool { return strings.HasPrefix(key, state.ProbeKeys) },
 		removed: func(client string, _ *Session) { t.withWills(func(w *Wills) { w.SessionEnded(client) }) }}
 	t.cursors = table[*Cursor]{decode: DecodeCursor, bad: bad}
 	t.received = table[*Received]{decode: DecodeReceived, bad: bad}
-	t.willed = table[*Will]{decode: DecodeWill, bad: bad,
-		saw:     func(_ string, r Stored[*Will]) { t.withWills(func(w *Wills) { w.Saw(r.Record, r.Revision) }) },
-		removed: func(_ string, r *Will) { t.withWills(func(w *Wills) { w.Removed(r.Connection) }) }}
 	t.routes = table[*Route]{decode: DecodeRoute, bad: bad}
 	return t
-}
-
-func (t *term) withWills(f func(*Wills)) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	f(t.wills)
 }
 
 // open opens the buckets and starts to follow them; a watch that ends ends the term.
 func (t *term) open(ctx context.Context, work *sync.WaitGroup, cancel func()) error {
 	for name, follow := range map[string]func(context.Context, state.Bucket) error{
 		state.Sessions: t.owners.follow, state.SessionState: t.sessions.follow, state.SessionCursor: t.cursors.follow,
-		state.SessionQoS2: t.received.follow, state.SessionWill: t.willed.follow, state.Routes: t.routes.follow,
+		state.SessionQoS2: t.received.follow, state.SessionWill: nil, state.Routes: t.routes.follow,
 	} {
 		b, err := t.Store.Bucket(ctx, name)
 		if err != nil {
 			return fmt.Errorf("open %s: %w", name, err)
 		}
 		t.buckets[name] = b
+		if follow == nil {
+			continue // followed already
+		}
 		work.Go(func() {
 			defer cancel()
 			if err := follow(ctx, b); err != nil && ctx.Err() == nil {
@@ -216,18 +312,12 @@ func (t *term) open(ctx context.Context, work *sync.WaitGroup, cancel func()) er
 }
 
 func (t *term) tickWills(ctx context.Context, work *sync.WaitGroup) {
-	refusing := t.Member.Refusing()
-	endings := map[Incarnation]Ending{}
-	ending := func(i Incarnation) Ending {
-		how, asked := endings[i]
-		if !asked {
-			how = t.Member.Ending(i)
-			endings[i] = how
-		}
-		return how
-	}
+	refusing, ending := t.Member.Refusing(), t.endings()
 	var due []Due
 	t.withWills(func(w *Wills) {
+		if t.life != t.deadline {
+			return
+		}
 		due = w.Tick(time.Now(), refusing, ending)
 		t.counts.Waiting = w.Waiting()
 	})
@@ -238,6 +328,7 @@ func (t *term) tickWills(ctx context.Context, work *sync.WaitGroup) {
 				defer func() { <-t.slots }()
 				t.send(ctx, d)
 			case <-ctx.Done():
+				t.withWills(func(w *Wills) { w.Unsent(d.Will.Connection, 0) })
 			}
 		})
 	}
@@ -246,12 +337,12 @@ func (t *term) tickWills(ctx context.Context, work *sync.WaitGroup) {
 func (t *term) send(ctx context.Context, d Due) {
 	outcome, err := t.sender.Send(ctx, d.Will, d.Revision, d.How, t.deadline.Incarnation(), t.deadline.MayDecide)
 	switch {
-	case err != nil || outcome == WillElsewhere:
+	case err != nil || outcome == WillElsewhere || outcome == WillFenced:
 		if err != nil && ctx.Err() == nil {
 			t.Logger.Warn("broker cluster: a will could not be sent and is kept", "client_id", d.Will.Client, "error", err)
 		}
 		t.withWills(func(w *Wills) { w.Unsent(d.Will.Connection, willRetry) })
-	case outcome != WillFenced && t.Did != nil:
+	case t.Did != nil:
 		t.Did(nil, d.Will, outcome)
 	}
 }

@@ -23,12 +23,16 @@ type swept struct {
 
 // sweepers runs one for each replica; the returned function ends them.
 func sweepers(t *testing.T, c *replicas, all ...*replica) (*swept, []*Sweeper, func()) {
+	return sweepersOver(t, c.store, all...)
+}
+
+func sweepersOver(t *testing.T, store state.Store, all ...*replica) (*swept, []*Sweeper, func()) {
 	s := &swept{sent: map[string][]time.Time{}, acts: map[string]int{}}
 	ctx, cancel := context.WithCancel(t.Context())
 	var work sync.WaitGroup
 	var list []*Sweeper
 	for _, r := range all {
-		w := &Sweeper{Member: r.Member, Store: c.store, ConnectBudget: budget, Logger: slog.New(slog.DiscardHandler),
+		w := &Sweeper{Member: r.Member, Store: store, ConnectBudget: budget, Logger: slog.New(slog.DiscardHandler),
 			Sweep: Sweep{Grace: grace, Most: most, Offline: 2},
 			Publish: func(_ context.Context, w *Will) error {
 				s.mu.Lock()
@@ -267,5 +271,101 @@ func TestTheSweepMovesToAReplicaWithALease(t *testing.T) {
 		a.set(func() { a.cut = false })
 		a.serves(10 * time.Second)
 		c.stop(a, b)
+	})
+}
+
+// orphan is a store whose sweep lock a killed replica holds: nobody else has it before
+// that one is said to be over, or before the record lapses.
+type orphan struct {
+	state.Store
+	holder string
+	lapses time.Time
+	blind  bool // its lock knows no succession
+}
+
+func (o *orphan) Lock(name string) state.Lock {
+	l := orphanLock{o.Store.Lock(name), o}
+	if o.blind {
+		return struct{ state.Lock }{l}
+	}
+	return l
+}
+
+type orphanLock struct {
+	state.Lock
+	o *orphan
+}
+
+func (l orphanLock) Acquire(ctx context.Context) (state.Held, error) {
+	return l.Succeed(ctx, func(string) bool { return false })
+}
+
+func (l orphanLock) Succeed(ctx context.Context, over func(string) bool) (state.Held, error) {
+	for time.Now().Before(l.o.lapses) && !over(l.o.holder) {
+		if err := rest(ctx, 100*time.Millisecond); err != nil {
+			return nil, err
+		}
+	}
+	return l.Lock.Acquire(ctx)
+}
+
+// W1: the grace counts from when the others took the replica for gone, also if it was
+// the one that swept and its lock is free much later only.
+func TestTheGraceOfAKilledSweepersDevicesCountsFromWhenItIsGone(t *testing.T) {
+	for _, blind := range []bool{false, true} {
+		t.Run(fmt.Sprintf("the lock has to lapse: %v", blind), func(t *testing.T) {
+			inCluster(t, func(t *testing.T, c *replicas) {
+				a, b, x := c.start("uns-0"), c.start("uns-1"), c.start("uns-2")
+				a.serves(time.Second)
+				b.serves(time.Second)
+				i := x.serves(time.Second).Incarnation()
+				store := c.store
+				lapses := time.Now().Add(10*time.Second + 17*time.Second + 25*time.Second)
+				s, list, end := sweepersOver(t, &orphan{store, "uns-2", lapses, blind}, a, b)
+				rest(t.Context(), 10*time.Second)
+				connected(t, c, "away", 1, i)
+				x.kill()
+				a.ended(20*time.Second, i)
+				gone := time.Now()
+				rest(t.Context(), time.Second)
+				if elected := list[0].Counts().Elected || list[1].Counts().Elected; elected == blind {
+					t.Errorf("elected a second after the holder was found gone: %v", elected)
+				}
+				rest(t.Context(), time.Minute)
+				if n := s.times("away"); len(n) != 1 || n[0].Sub(gone) < grace-willEvery || n[0].Sub(gone) > grace+2*time.Second {
+					t.Errorf("sent at %v, want once, %v after %v", n, grace, gone)
+				}
+				end()
+				c.stop(a, b)
+			})
+		})
+	}
+}
+
+// A term that ends while a will is on its way out leaves it to the next one, of the same
+// replica too.
+func TestAWillThatATermLeavesUnsentIsSentByTheNextOne(t *testing.T) {
+	inCluster(t, func(t *testing.T, c *replicas) {
+		a := c.start("uns-0")
+		s, list, end := sweepers(t, c, a)
+		s.unfit = true // each try fails
+		a.serves(time.Second)
+		connected(t, c, "dev", 1, life1("uns-9", 7))
+		rest(t.Context(), 2*time.Minute)
+		a.set(func() { a.cut = true }) // decides nothing any more from T on; the fence comes at 7/6 T
+		rest(t.Context(), 10500*time.Millisecond)
+		if list[0].Counts().Elected {
+			t.Fatal("elected without a current lease")
+		}
+		a.set(func() { a.cut = false })
+		s.mu.Lock()
+		s.unfit = false
+		s.mu.Unlock()
+		rest(t.Context(), 10*time.Second)
+		if n := s.times("dev"); len(n) != 1 {
+			t.Errorf("sent %d times, at %v", len(n), n)
+		}
+		end()
+		c.stop(a)
 	})
 }

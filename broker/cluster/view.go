@@ -257,6 +257,13 @@ func (v *view) ending(i Incarnation, now time.Time) Ending {
 	return Held
 }
 
+// over reports whether the newest life under a replica id has stopped or is gone; false
+// also if none was ever seen.
+func (v *view) over(replica string) bool {
+	l := v.lives[replica]
+	return l != nil && l.entry.Phase >= Stopped
+}
+
 // members are the entries of all who are neither gone nor stopped, by replica id.
 func (v *view) members() []Entry {
 	var entries []Entry

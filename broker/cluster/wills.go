@@ -47,10 +47,12 @@ func (w *Will) dead(o *Owner) bool {
 	return o != nil && (o.Connection != w.Connection || o.Ending == Left)
 }
 
-// Wills decides when the wills of ended incarnations are due. It is the state of
-// one decider while it serves, holds its lease and the sweep lock; another decider, or
-// the same after a fence, begins with an empty one, so that the grace always counts
-// from when the present decider first saw the will waiting.
+// Wills decides when the wills of ended incarnations are due. It is the state of one
+// replica for as long as it serves; after a fence it begins with an empty one, for
+// nobody could come back to it meanwhile. Every replica keeps one, elected to send or
+// not: so the grace counts from when the replica that sends, serving and with a current
+// lease, first saw the will waiting, and not from when it was elected, which may be much
+// later where the one elected before is the one that was killed.
 //
 // Its clock counts only time in which no member refused a CONNECT for the store's
 // sake: a device that is turned away cannot come back in time.
@@ -123,10 +125,9 @@ func (s *Wills) SessionEnded(client string) {
 	}
 }
 
-// Tick returns the wills that are due, those waiting longest first, each once until
-// Unsent or Saw makes it due again. refusing says whether any member refuses
-// CONNECTs for the store's sake; ending how an incarnation ended.
-func (s *Wills) Tick(now time.Time, refusing bool, ending func(Incarnation) Ending) []Due {
+// Note moves the clock on and notes which wills wait. refusing says whether any member
+// refuses CONNECTs for the store's sake; ending how an incarnation ended.
+func (s *Wills) Note(now time.Time, refusing bool, ending func(Incarnation) Ending) {
 	if !s.last.IsZero() && !refusing {
 		s.clock += min(now.Sub(s.last), willTick)
 	}
@@ -136,14 +137,23 @@ func (s *Wills) Tick(now time.Time, refusing bool, ending func(Incarnation) Endi
 			delete(s.returning, client)
 		}
 	}
+	for _, k := range s.wills {
+		if k.noted {
+			continue
+		}
+		if how := ending(k.will.Incarnation); how != Held {
+			k.noted, k.how, k.since = true, how, s.clock
+			k.need = WillWait(how, k.will.Delay, k.will.Expiry, s.grace)
+		}
+	}
+}
+
+// Tick is Note, and returns the wills that are due, those waiting longest first, each
+// once until Unsent makes it due again.
+func (s *Wills) Tick(now time.Time, refusing bool, ending func(Incarnation) Ending) []Due {
+	s.Note(now, refusing, ending)
 	var due []*waiting
 	for _, k := range s.wills {
-		if !k.noted {
-			if how := ending(k.will.Incarnation); how != Held {
-				k.noted, k.how, k.since = true, how, s.clock
-				k.need = WillWait(how, k.will.Delay, k.will.Expiry, s.grace)
-			}
-		}
 		if k.noted && !k.out && !refusing && s.clock-k.since >= k.need && !s.held(k, now) {
 			due = append(due, k)
 		}
