@@ -50,6 +50,9 @@ type Options struct {
 	Ready func() error
 	// Status describes the replica at the moment of the call.
 	Status func() Status
+	// Overview describes the cluster, with the sessions of one workspace ("": of all),
+	// by the time ctx is done.
+	Overview func(ctx context.Context, workspace string) Overview
 	// Connections lists the MQTT clients of one workspace connected here.
 	Connections func(workspace string) []Connection
 	Metrics     *metrics.Metrics

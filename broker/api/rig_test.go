@@ -112,6 +112,7 @@ func newRig(t *testing.T, change ...func(*Options)) *rig {
 			return nil
 		},
 		Status:      testStatus,
+		Overview:    testOverview,
 		Connections: func(string) []Connection { return r.connected },
 	}
 	for _, c := range change {

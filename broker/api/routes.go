@@ -64,6 +64,7 @@ func (a *API) routes() []route {
 		{method: "POST", path: "/api/v1/api-clients/{id}/enable", scope: ScopeClients, handler: a.enableClient, admin: true},
 
 		{method: "GET", path: "/api/v1/system/uns/settings/status", scope: ScopeSettings, handler: a.status, admin: true},
+		{method: "GET", path: "/api/v1/system/uns/broker", scope: ScopeSettings, handler: a.overview, admin: true},
 	}
 }
 
@@ -79,6 +80,9 @@ func (a *API) Handler() http.Handler {
 			serve = limited(a.slots, serve)
 		}
 		mux.HandleFunc(r.method+" "+r.path, a.counted(r, serve))
+	}
+	for _, path := range []string{"/{$}", "/page/{file}"} {
+		mux.HandleFunc("GET "+path, limited(a.slots, a.page)) // files for a browser, not of the document
 	}
 	return a.guarded(mux)
 }

@@ -208,6 +208,20 @@ func (c *core) members() []Entry {
 	return all
 }
 
+// ages is for how long each member's lease has not been renewed.
+func (c *core) ages(now time.Time) map[string]time.Duration {
+	ages := make(map[string]time.Duration)
+	for id, l := range c.view.lives {
+		if l.entry.Phase != Gone && l.entry.Phase != Stopped {
+			ages[id] = now.Sub(l.seen)
+		}
+	}
+	if !c.lease.held.IsZero() {
+		ages[c.self] = now.Sub(c.lease.held)
+	}
+	return ages
+}
+
 // writes is the format of the own entry: before it has joined, a replica cannot
 // know that the floor is more than the oldest it knows.
 func (c *core) writes() Format {

@@ -116,6 +116,7 @@ type Freshness struct {
 	base   time.Time
 	asOf   atomic.Int64 // ns since base; 0: never
 	seen   atomic.Int64 // when a probe last came back, ns since base
+	took   atomic.Int64 // how long it took, ns
 
 	mu sync.Mutex // below
 	f  freshness
@@ -148,6 +149,7 @@ func (f *Freshness) Run(ctx context.Context) {
 func (f *Freshness) probe(ctx context.Context, number uint64) {
 	ctx, cancel := context.WithTimeout(ctx, probeBound)
 	defer cancel()
+	sent := time.Now()
 	revision, err := f.bucket.Put(ctx, f.key, nil)
 	f.change(func(s *freshness) {
 		if err != nil {
@@ -156,6 +158,7 @@ func (f *Freshness) probe(ctx context.Context, number uint64) {
 		}
 		now := time.Now()
 		f.seen.Store(int64(now.Sub(f.base)))
+		f.took.Store(int64(now.Sub(sent)))
 		s.landed(number, revision, now)
 	})
 }
@@ -195,6 +198,10 @@ func (f *Freshness) Fresh(now time.Time) bool {
 func (f *Freshness) Unreachable(now time.Time) time.Duration {
 	return now.Sub(f.base) - time.Duration(f.seen.Load())
 }
+
+// RoundTrip is how long the last probe that came back took: one write of the store. 0:
+// none has come back.
+func (f *Freshness) RoundTrip() time.Duration { return time.Duration(f.took.Load()) }
 
 // String says how fresh the index is, for the status page and failing tests.
 func (f *Freshness) String() string {

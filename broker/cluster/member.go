@@ -335,6 +335,15 @@ func (m *Member) Members() []Entry {
 	return m.core.members()
 }
 
+// Ages says for each member for how long nothing has renewed its lease, as far as this
+// replica knows: another's since its last write was seen, the own since the sending of
+// the last that landed.
+func (m *Member) Ages() map[string]time.Duration {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.core.ages(time.Now())
+}
+
 // Current reports whether the view of the members is proven complete as of at most
 // FreshBound before now. Who is not in a view that is older may be a member all the
 // same: a SUBACK then waits the FreshBound out instead of counting reports.

@@ -121,7 +121,7 @@ func (r *Replica) openCertificates(context.Context) error {
 func (r *Replica) openAPI() {
 	r.api = api.New(api.Options{
 		Access: r.access, History: r.historian, Values: r.ingest, Retained: r.retained, Grammar: r.grammar(), Metrics: r.metrics, Log: r.log,
-		Ready: r.ready, Status: r.status, Connections: r.connections, TrustClientAddresses: r.config.Limits.TrustClientAddresses,
+		Ready: r.ready, Status: r.status, Overview: r.overview, Connections: r.connections, TrustClientAddresses: r.config.Limits.TrustClientAddresses,
 		// A write is answered with what the chain says in the end, so it waits as long
 		// as the chain may take, and a little more.
 		WriteWait: r.config.Historian.RetryBudget + r.config.SessionLogAppendWait + headroom,

@@ -91,7 +91,7 @@ func (r *Replica) openMember(ctx context.Context) error {
 		return err
 	}
 	listener := ends.Listener
-	m.mesh, err = mesh.New(mesh.Options{Replica: r.id, Listener: listener, Certificate: ends.Certificate, Dial: ends.Dial, MayAct: m.mayAct, Handler: r.server, Logger: r.log,
+	m.mesh, err = mesh.New(mesh.Options{Replica: r.id, Listener: listener, Certificate: ends.Certificate, Dial: ends.Dial, MayAct: m.mayAct, Handler: r.server, Report: r.reported, Logger: r.log,
 		Lost: func(_ string, n int) { r.metrics.MeshValuesLost.Add(float64(n)) }})
 	if err != nil {
 		_ = listener.Close()

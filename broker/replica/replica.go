@@ -56,6 +56,7 @@ type Replica struct {
 	api       *api.API
 	seeder    *seeder // nil without a clients file
 	probes    []*probe
+	overviews overviews
 	// certificates are the MQTT listeners', webCertificates the HTTP listener's; nil
 	// without.
 	certificates, webCertificates *listener.Certificates

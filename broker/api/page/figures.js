@@ -1,0 +1,216 @@
+// Puts an overview on the page. Each part is made anew; what has not changed keeps its
+// text, so that a screen reader is told of changes only.
+
+import { band, bytes, duration, rate, reasonInWords, whyNotReady } from "./words.js";
+import { draw } from "./rates.js";
+
+const $ = (id) => document.getElementById(id);
+let shown = null; // the overview on the page
+
+// node makes an element: props are properties, children text or nodes.
+function node(name, props = {}, ...children) {
+  const e = document.createElement(name);
+  for (const [k, v] of Object.entries(props)) {
+    if (k in e && k !== "list") e[k] = v;
+    else e.setAttribute(k, v);
+  }
+  e.append(...children.filter((c) => c != null));
+  return e;
+}
+
+const chip = (tone, text) => node("span", { className: `chip ${tone}` }, text);
+const why = (text) => (text ? node("span", { className: "why" }, text) : null);
+const cell = (...children) => node("td", {}, ...children);
+const number = (text) => node("td", { className: "n" }, text);
+const head = (text) => node("th", { scope: "row" }, text);
+
+function rows(id, list, empty) {
+  const columns = $(id).tHead.rows[0].cells.length + [...$(id).tHead.rows[0].cells].reduce((n, c) => n + c.colSpan - 1, 0);
+  $(id).tBodies[0].replaceChildren(...(list.length ? list : [node("tr", {}, node("td", { colSpan: columns, className: "empty" }, empty))]));
+}
+
+// show puts an overview on the page; null shows the last one again.
+export function show(overview, rates) {
+  if (overview) {
+    shown = overview;
+    shown.rates = rates.take(overview);
+  }
+  if (!shown) return;
+  const o = shown;
+  const found = problems(o);
+  verdict(o, found);
+  $("problems").hidden = !found.length;
+  $("problems").lastElementChild.replaceChildren(...found.map((p) => node("li", {}, node("strong", { className: p.tone }, p.title), p.words, " ",
+    p.page ? runbook(o, p.page) : "")));
+  replicas(o);
+  values(o, rates);
+  refusals(o, rates);
+  counts(o);
+  sessions(o);
+  bars(o);
+}
+
+function runbook(o, page) {
+  const name = page.replace(/\.md.*/, "");
+  return o.runbooks ? node("a", { href: o.runbooks.replace(/\/?$/, "/") + page, target: "_blank", rel: "noopener" }, `Runbook: ${name}`)
+    : node("span", { className: "quiet" }, `Runbook: runbooks/${page}`);
+}
+
+// problems are what an operator should look at, worst first.
+function problems(o) {
+  const list = [];
+  for (const r of o.replicas) {
+    const report = r.report;
+    if (report && !report.ready) {
+      const { words, page } = whyNotReady(report.reason || "");
+      list.push({ tone: "bad", title: `${r.replica} is not ready: ${report.reason}`, words, page });
+    } else if (!report) {
+      list.push({ tone: "warn", title: `${r.replica} says nothing of itself to ${o.replica}`, words: `${r.reportError || "It is not linked."} Its figures are missing below; ask it directly.`, page: r.phase === "serving" ? "MaestroHubUNSBrokerMeshLinksDown.md" : "not-ready.md" });
+    }
+    if (r.link === "down" && r.phase === "serving") {
+      list.push({ tone: "warn", title: `${o.replica} has no link to ${r.replica}`, page: "MaestroHubUNSBrokerMeshLinksDown.md",
+        words: `Live subscribers on one side miss values of the other until it is back; persistent sessions do not. ${bytes(r.waitingBytes)} of 64 MiB wait for the link. ${r.linkReason || ""}` });
+    }
+    if (report && report.linksUp < report.linksExpected && r.link !== "down") {
+      list.push({ tone: "warn", title: `${r.replica} has ${report.linksUp} of ${report.linksExpected} links`, page: "MaestroHubUNSBrokerMeshLinksDown.md", words: "Live values of the replicas it is not linked with come late there." });
+    }
+    if (report && report.ready) {
+      const b = band(report.store);
+      if (b.tone !== "good") list.push({ tone: b.tone, title: `NATS is slow at ${r.replica}: ${duration(report.store.roundTripSeconds)} a round trip`, words: b.words, page: "failure-table.md" });
+      if (!report.historian.available) list.push({ tone: "bad", title: `${r.replica}: the historian is unavailable`, words: report.historian.reason || "", page: "MaestroHubUNSIngestStoreUnavailable.md" });
+    }
+  }
+  for (const l of o.shared?.logs || []) {
+    if (l.bytes != null && l.bytes > 0.9 * l.maxBytes) list.push({ tone: "warn", title: `The session log of workspace ${l.workspace} is ${Math.round((100 * l.bytes) / l.maxBytes)} % full`, words: "When it is full its oldest values go; sessions that have not read them miss them.", page: "MaestroHubUNSBrokerSessionLogValuesMissed.md" });
+  }
+  if (!o.shared) list.push({ tone: "warn", title: "What the replicas share cannot be read now", words: o.sharedError || "" });
+  return list.sort((a, b) => (a.tone === "bad" ? 0 : 1) - (b.tone === "bad" ? 0 : 1));
+}
+
+// linked says which pairs have no link, or that all have: the Cluster row.
+function linked(o) {
+  const serving = o.replicas.filter((r) => r.phase === "serving");
+  if (serving.length < 2) return o.memberTTLSeconds ? "No other replica serves: there is nothing to link." : "A single node: no cluster.";
+  const short = serving.filter((r) => r.link === "down" || (r.report && r.report.linksUp < r.report.linksExpected));
+  if (!short.length) return `All ${serving.length} replicas are linked.`;
+  return `Not linked with all others: ${short.map((r) => r.replica).join(", ")}.`;
+}
+
+function verdict(o, found) {
+  const ready = o.replicas.filter((r) => r.report?.ready).length;
+  const tone = !ready ? "bad" : found.some((p) => p.tone === "bad") || found.length ? "warn" : "good";
+  const one = o.replicas.length === 1;
+  const first = tone === "good" ? (one ? "Serving." : `All ${o.replicas.length} replicas serve.`)
+    : !ready ? "No replica serves devices." : `${ready} of ${o.replicas.length} ${one ? "replica serves" : "replicas serve"}; ${found.length} ${found.length === 1 ? "thing needs" : "things need"} attention.`;
+  const clients = Object.values(o.shared?.owners || {}).reduce((a, b) => a + b, 0);
+  const second = o.shared ? `Cluster: ${linked(o)} ${clients.toLocaleString("en")} ${clients === 1 ? "client" : "clients"} connected.` : `Cluster: ${linked(o)}`;
+  const e = $("verdict");
+  e.className = tone;
+  document.title = `${tone === "good" ? "" : "⚠ "}MQTT Broker`;
+  if (e.dataset.text === first + second) return;
+  e.dataset.text = first + second;
+  e.replaceChildren(node("p", {}, first), node("p", { className: "quiet" }, second));
+}
+
+// lease draws the age of a lease against T: the marks are T, 7/6 T (it fences itself) and
+// 1.5 T (others may take it for gone).
+function lease(age, ttl) {
+  const ns = "http://www.w3.org/2000/svg", make = (name, attributes) => {
+    const e = document.createElementNS(ns, name);
+    for (const [k, v] of Object.entries(attributes)) e.setAttribute(k, v);
+    return e;
+  };
+  const part = (seconds) => Math.min(100, (100 * seconds) / (1.7 * ttl));
+  const svg = make("svg", { class: "lease", viewBox: "0 0 100 6", preserveAspectRatio: "none", "aria-hidden": "true" });
+  svg.append(make("rect", { class: "ground", width: 100, height: 6 }), make("rect", { class: `age ${age >= (ttl * 7) / 6 ? "bad" : age > ttl / 2 ? "warn" : ""}`, width: part(age), height: 6 }),
+    ...[1, 7 / 6, 1.5].map((m) => make("line", { class: "mark", x1: part(m * ttl), x2: part(m * ttl), y1: 0, y2: 6, "vector-effect": "non-scaling-stroke" })));
+  return svg;
+}
+
+function replicas(o) {
+  const ttl = o.memberTTLSeconds;
+  const tone = { serving: "good", starting: "warn", stopping: "warn", fenced: "bad" };
+  rows("replicas", o.replicas.map((r) => {
+    const report = r.report;
+    const state = report && !report.ready && r.phase === "serving" ? chip("bad", "not ready") : chip(tone[r.phase] || "warn", r.phase);
+    const b = report && band(report.store);
+    return node("tr", {},
+      head(r.replica + (r.link === "self" && o.replicas.length > 1 ? " (answers)" : "")),
+      cell(state, why(report?.reason || (r.refusing ? "refuses CONNECTs: NATS is slow" : ""))),
+      cell(!ttl ? "–" : report ? chip(report.linksUp < report.linksExpected ? "warn" : "good", `${report.linksUp} of ${report.linksExpected}`) : chip("warn", "unknown"), why(r.link === "down" ? r.linkReason || "no link" : "")),
+      cell(ttl ? `${duration(r.leaseAgeSeconds)} of ${duration(ttl)}` : "–", ttl ? lease(r.leaseAgeSeconds, ttl) : null),
+      cell(b ? (report.store.kind === "memory" ? "in memory" : duration(report.store.roundTripSeconds)) : "–", b && b.tone !== "good" ? why(b.name) : null),
+      number(report ? report.clients.toLocaleString("en") : (o.shared?.owners[r.replica] ?? "–").toString()),
+      cell(report?.version || "–"),
+      cell(report ? duration((Date.parse(report.at) - Date.parse(report.started)) / 1000) : "–"));
+  }), "No replica.");
+  $("lease-note").textContent = ttl ? `T (memberTTL) is ${duration(ttl)}. Each replica renews its lease every ${duration(ttl / 10)}; it steps aside by itself at ${duration((ttl * 7) / 6)}, and others take it for gone from ${duration(1.5 * ttl)} on (the three marks). Ages are as ${o.replica} sees them.` : "";
+}
+
+function values(o, rates) {
+  const { rates: by, sum } = o.rates;
+  const line = (name, r, className = "") => node("tr", { className }, head(name), ...[0, 1, 2].map((q) => number(rate(r?.received[q]))), number(rate(r?.stored)), ...[0, 1, 2].map((q) => number(rate(r?.delivered[q]))));
+  const list = o.replicas.map((r) => line(r.replica, by.get(r.replica)));
+  if (o.replicas.length > 1) list.push(line("All", sum.known ? sum : null, "total"));
+  rows("rates", list, "No replica.");
+  draw($("in-chart"), rates.history, "received");
+  draw($("out-chart"), rates.history, "delivered");
+  const now = (name) => (sum.known ? `${rate(sum[name][0] + sum[name][1] + sum[name][2])} a second now: QoS 0 ${rate(sum[name][0])}, QoS 1 ${rate(sum[name][1])}, QoS 2 ${rate(sum[name][2])}. The last 3 minutes are drawn.` : "Measuring.");
+  $("in-now").textContent = now("received");
+  $("out-now").textContent = now("delivered");
+}
+
+function refusals(o, rates) {
+  const kinds = [["CONNECT", "connectsRefused"], ["Value", "valuesRefused"], ["Connection", "disconnected"]];
+  const list = [];
+  for (const r of o.replicas) {
+    for (const [what, name] of kinds) {
+      for (const [reason, total] of Object.entries(r.report?.counters[name] || {})) {
+        if (name === "disconnected" && reason === "client") continue;
+        list.push({ what, reason, total, since: rates.since(r.replica, name, reason, total), replica: r.replica });
+      }
+    }
+  }
+  list.sort((a, b) => b.since - a.since || b.total - a.total);
+  rows("refused-by", list.slice(0, 40).map((l) => node("tr", {}, head(l.what), cell(reasonInWords(l.reason), why(l.reason)),
+    number(l.since ? `+${l.since.toLocaleString("en")}` : "0"), number(l.total.toLocaleString("en")), cell(l.replica))), "Nothing was refused.");
+}
+
+function counts(o) {
+  const sum = (f) => o.replicas.reduce((n, r) => n + (r.report ? f(r.report.counters) : 0), 0).toLocaleString("en");
+  const entry = (name, value, words) => [node("dt", {}, name, why(words)), node("dd", {}, value)];
+  $("counts").replaceChildren(
+    ...entry("Wills waiting", o.shared ? o.shared.willsWaiting.toLocaleString("en") : "–", "of connections that ended; a device that comes back in time has none sent"),
+    ...entry("Wills sent", sum((c) => c.willsPublished)), ...entry("Wills withheld", sum((c) => c.willsWithheld), "their device came back in time"),
+    ...entry("Values missed by persistent sessions", sum((c) => c.missed), "their log had dropped them at its cap"),
+    ...entry("Values dropped from full queues", sum((c) => c.dropped), "live subscribers that did not keep up"),
+    ...entry("Live values lost on the mesh", sum((c) => c.meshLost), "a link was down and 64 MiB were full"),
+    ...entry("Subscriptions acknowledged late", sum((c) => c.routesLate), "before every replica was known to have applied them"),
+    ...entry("Counted by", o.replicas.filter((r) => r.report).map((r) => r.replica).join(", "), "since each one's start"));
+}
+
+function sessions(o) {
+  const s = o.shared;
+  if (!s) {
+    $("sessions-note").textContent = `Not known now. ${o.sharedError || ""}`;
+    return rows("sessions", [], "Not known now.");
+  }
+  const filter = $("filter").value;
+  const list = s.sessions.filter((x) => x.clientId.includes(filter));
+  $("sessions-note").textContent = `${s.persistent.toLocaleString("en")} in all workspaces, ${s.offline.toLocaleString("en")} without a connection; those away for long are kept up to ${s.maxOffline.toLocaleString("en")} (maxOfflineSessions). Listed: ${list.length.toLocaleString("en")} of this workspace, furthest behind first. Read from the shared stores by ${o.replica}.`;
+  rows("sessions", list.map((x) => node("tr", {}, head(x.clientId), cell(x.client), cell(x.replica ? x.replica : chip("warn", "away")),
+    number(x.behind == null ? "unknown" : x.behind.toLocaleString("en")), number(x.unfinished.toLocaleString("en")), number(x.missed ? x.missed.toLocaleString("en") : "0"),
+    number(x.subscriptions.toLocaleString("en")), cell(x.expires ? duration(Math.max(0, (Date.parse(x.expires) - Date.parse(o.at)) / 1000)) : "–"))),
+    filter ? "No client id has this in it." : "No persistent session in this workspace.");
+}
+
+function bars(o) {
+  const bar = (name, used, most, text, at) => node("li", {}, node("div", {}, node("span", {}, name, at ? node("span", { className: "quiet" }, ` at ${at}`) : null), node("span", {}, text)),
+    node("meter", { min: 0, max: most, low: most * 0.75, high: most * 0.9, optimum: 0, value: used, "aria-label": `${name}${at ? ` at ${at}` : ""}: ${text}` }));
+  $("logs").replaceChildren(...(o.shared?.logs || []).map((l) => (l.bytes == null ? node("li", {}, `${l.workspace}: size not known`)
+    : bar(`Workspace ${l.workspace}`, l.bytes, l.maxBytes, `${bytes(l.bytes)} of ${bytes(l.maxBytes)}`))));
+  if (!$("logs").children.length) $("logs").append(node("li", { className: "empty" }, "No session log is open: no persistent session wants QoS 1 or 2 values."));
+  const list = o.replicas.flatMap((r) => (r.report?.limits || []).map((l) => bar(l.name, l.used, l.maximum, `${l.used.toLocaleString("en")} of ${l.maximum.toLocaleString("en")}`, r.replica)));
+  if (o.shared) list.push(bar("maxOfflineSessions", Math.min(o.shared.offline, o.shared.maxOffline), o.shared.maxOffline, `${o.shared.offline.toLocaleString("en")} away, ${o.shared.maxOffline.toLocaleString("en")} kept`));
+  $("limits").replaceChildren(...list);
+}
