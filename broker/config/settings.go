@@ -26,7 +26,7 @@ func replicaSettings() []setting[Config] {
 		one("modelFile", func(c *Config) *string { return &c.ModelFile }, "", files("a path, or empty"),
 			"YAML file of workspaces, schemas and bindings; read again when it changes. Empty: any workspace, any JSON value."),
 		one("clientsFile", func(c *Config) *string { return &c.ClientsFile }, "", files("a path, or empty"),
-			"YAML file of API clients, read at start and again when it changes: clients that are new in it are added, those whose entry changed are changed, all others stay as they are. Format: The clients file, above. Empty: clients are managed over REST and the command line only."),
+			"YAML file of API clients, or a folder of them (`*.yaml`), read at start and again when it changes: clients that are new in it are added, those whose entry changed are changed, all others stay as they are. Format: The clients file, above. Empty: clients are managed over REST and the command line only."),
 		one("dataDir", func(c *Config) *string { return &c.DataDir }, "data", files("a path"),
 			"Directory of the embedded historian, of what a single node keeps over a restart, and of the operator's socket, for which at most 92 bytes leave room. The default counts from the working directory."),
 		one("replicas", func(c *Config) *int { return &c.Replicas }, 1, as[int](counts("replicas", 1, 64)),

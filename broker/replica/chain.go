@@ -145,7 +145,7 @@ func CheckFiles(c *config.Config) error {
 		}
 	}
 	if c.ClientsFile != "" {
-		data, err := os.ReadFile(c.ClientsFile)
+		data, err := readClients(c.ClientsFile)
 		if err == nil {
 			err = access.CheckSeed(data)
 		}

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/fsnotify/fsnotify"
+
+	"maestrohub.io/uns/broker/access"
 )
 
 const (
@@ -33,7 +35,7 @@ func (s sight) same(as sight) bool {
 	return bytes.Equal(s.data, as.data) && (s.err == nil) == (as.err == nil) && (s.err == nil || s.err.Error() == as.err.Error())
 }
 
-// seeder puts the clients of a file into the store, at start and again when the
+// seeder puts the clients of a file (or of the files of a folder) into the store, at start and again when the
 // file changes. A file that is wrong at start stops the start; one that becomes
 // wrong later is reported, once, and what was there stays.
 type seeder struct {
@@ -65,8 +67,34 @@ func (s *seeder) once(ctx context.Context) error {
 }
 
 func (s *seeder) read() sight {
-	data, err := os.ReadFile(s.path)
+	data, err := readClients(s.path)
 	return sight{data, err}
+}
+
+// readClients reads a clients file, or all *.yaml of a folder as one. Names that
+// begin with a dot are not clients files: Kubernetes keeps its own there.
+func readClients(path string) ([]byte, error) {
+	if !isFolder(path) {
+		return os.ReadFile(path)
+	}
+	names, err := filepath.Glob(filepath.Join(path, "[^.]*.yaml"))
+	if err != nil {
+		return nil, err
+	}
+	files := make([]access.SeedFile, len(names))
+	for i, name := range names {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		files[i] = access.SeedFile{Name: filepath.Base(name), Data: data}
+	}
+	return access.JoinSeeds(files)
+}
+
+func isFolder(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
 }
 
 // err says why the file as it is now is not taken, nil if it is.
@@ -120,7 +148,11 @@ func (s *seeder) run(ctx context.Context) {
 func (s *seeder) watch(ctx context.Context) (<-chan fsnotify.Event, <-chan error) {
 	w, err := fsnotify.NewWatcher()
 	if err == nil {
-		if err = w.Add(filepath.Dir(s.path)); err == nil {
+		dir := s.path
+		if !isFolder(dir) {
+			dir = filepath.Dir(dir)
+		}
+		if err = w.Add(dir); err == nil {
 			context.AfterFunc(ctx, func() { _ = w.Close() })
 			return w.Events, w.Errors
 		}

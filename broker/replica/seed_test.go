@@ -58,6 +58,50 @@ func TestTheClientsFileIsTakenWhileOthersWriteBesideIt(t *testing.T) {
 	}
 }
 
+func TestAFolderOfClientsFilesIsFollowed(t *testing.T) {
+	dir := t.TempDir()
+	c := ephemeral(filepath.Join(dir, "data"))
+	c.ClientsFile = filepath.Join(dir, "clients")
+	// As a projected volume has them: the files are links into a folder that is swapped.
+	for _, version := range []string{"..1", "..2"} {
+		if err := os.MkdirAll(filepath.Join(c.ClientsFile, version), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		write(t, filepath.Join(c.ClientsFile, version, "clients.yaml"), oneClient)
+	}
+	write(t, filepath.Join(c.ClientsFile, "..2", "test.yaml"), strings.Replace(oneClient, "press", "test", 1))
+	point := func(version string) {
+		t.Helper()
+		link := filepath.Join(c.ClientsFile, "..next")
+		if err := errors.Join(os.Symlink(version, link), os.Rename(link, filepath.Join(c.ClientsFile, "..data"))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	point("..1")
+	if err := os.Symlink(filepath.Join("..data", "clients.yaml"), filepath.Join(c.ClientsFile, "clients.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	if err := CheckFiles(c); err != nil {
+		t.Fatal(err)
+	}
+	r := start(t, c)
+	if _, err := r.Access().Get(t.Context(), "press"); err != nil {
+		t.Fatal(err)
+	}
+	point("..2")
+	if err := os.Symlink(filepath.Join("..data", "test.yaml"), filepath.Join(c.ClientsFile, "test.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(5 * time.Second); ; <-time.After(10 * time.Millisecond) {
+		if _, err := r.Access().Get(t.Context(), "test"); err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the client of the new file is not there after 5 s")
+		}
+	}
+}
+
 // seederOf follows a file without a replica: look is called by the test.
 func seederOf(t *testing.T, text string, seed func() error) (*seeder, *lockedBuffer) {
 	t.Helper()
