@@ -6,9 +6,10 @@
 //	broker config reference     every setting, its default, range and meaning
 //	broker client ...           API clients: list, add, rotate, disable, enable, delete
 //	broker healthcheck          exit status for a container's probe
+//	broker secrets ensure       certificates and passwords of a deployment on Kubernetes: make what is missing
 //	broker version              what this binary is
 //
 // The commands are one file each: run.go and trial.go (the start without a
 // configuration), check.go, client.go with adminapi.go (how it reaches a broker),
-// healthcheck.go, version.go.
+// healthcheck.go, secrets.go, version.go.
 package main

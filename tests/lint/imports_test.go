@@ -32,6 +32,7 @@ var mayImport = map[string][]string{
 	"session":   {"mqtt", "topic", "state", "value"},
 	"server":    {"access", "cluster", "config", "historian", "ingest", "listener", "mesh", "metrics", "model", "mqtt", "retained", "session", "state", "topic", "value"},
 	"api":       {"access", "config", "historian", "ingest", "metrics", "model", "retained", "server", "state", "topic", "value"},
+	"secrets":   {},
 	"replica":   nil, // all: it puts the others together
 	"":          nil, // the command
 }
