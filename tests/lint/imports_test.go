@@ -33,6 +33,7 @@ var mayImport = map[string][]string{
 	"server":    {"access", "cluster", "config", "historian", "ingest", "listener", "mesh", "metrics", "model", "mqtt", "retained", "session", "state", "topic", "value"},
 	"api":       {"access", "config", "historian", "ingest", "metrics", "model", "retained", "server", "state", "topic", "value"},
 	"secrets":   {},
+	"backup":    {"cluster", "state"},
 	"replica":   nil, // all: it puts the others together
 	"":          nil, // the command
 }

@@ -25,7 +25,7 @@ which is valid there. "<< x >>" becomes x without quotes.
 {{- end -}}
 {{- $routes := list -}}
 {{- range $i := until (int (include "nats.replicas" .)) -}}
-{{- $routes = append $routes (printf "%s://%s-%d.%s:%d" (ternary "tls" "nats" (eq (include "nats.tls" $) "true")) (include "nats.name" $) $i $domain (int $.Values.config.cluster.port)) -}}
+{{- $routes = append $routes (printf "%s://%s-%d.%s:6222" (ternary "tls" "nats" (eq (include "nats.tls" $) "true")) (include "nats.name" $) $i $domain) -}}
 {{- end -}}
 {{- toJson $routes -}}
 {{- end }}
@@ -39,8 +39,8 @@ which is valid there. "<< x >>" becomes x without quotes.
 {{- $c := .Values.config -}}
 {{- $conf := dict
   "server_name" "<< $POD_NAME >>"
-  "port" (int $c.nats.port)
-  "http_port" (int $c.monitor.port)
+  "port" 4222
+  "http_port" 8222
   "pid_file" "/var/run/nats/nats.pid"
   "max_payload" (int $c.maxPayload)
   "authorization" (dict "timeout" (int $c.authorizationTimeout))
@@ -53,7 +53,7 @@ which is valid there. "<< x >>" becomes x without quotes.
     "sync_interval" $c.jetstream.syncInterval)
 -}}
 {{- if gt (int (include "nats.replicas" .)) 1 -}}
-{{- $cluster := dict "name" $c.cluster.name "port" (int $c.cluster.port) "no_advertise" $c.cluster.noAdvertise "routes" (include "nats.routes" . | fromJsonArray) -}}
+{{- $cluster := dict "name" $c.cluster.name "port" 6222 "no_advertise" $c.cluster.noAdvertise "routes" (include "nats.routes" . | fromJsonArray) -}}
 {{- if include "nats.tls" . -}}
 {{- $_ := set $cluster "tls" (include "nats.tlsBlock" (dict "verify" true "timeout" 30) | fromJson) -}}
 {{- end -}}

@@ -110,7 +110,7 @@ containers:
       - -jsz=all
       - -prefix=nats
       - -use_internal_server_id
-      - http://localhost:{{ .Values.config.monitor.port }}/
+      - http://localhost:8222/
     ports:
       - name: prom-metrics
         containerPort: {{ .Values.promExporter.port }}
@@ -165,11 +165,11 @@ command: [nats-server]
 args: [--config, /etc/nats/nats.conf]
 ports:
   - name: nats
-    containerPort: {{ .Values.config.nats.port }}
+    containerPort: 4222
   - name: cluster
-    containerPort: {{ .Values.config.cluster.port }}
+    containerPort: 6222
   - name: monitor
-    containerPort: {{ .Values.config.monitor.port }}
+    containerPort: 8222
 env:
   - name: POD_NAME
     valueFrom:
