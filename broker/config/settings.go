@@ -69,7 +69,7 @@ func clusterSettings() []setting[Config] {
 				u, err := url.Parse(s)
 				return err == nil && (u.Scheme == "nats" || u.Scheme == "tls") && u.Host != ""
 			}),
-			"NATS servers with JetStream, where replicas share their state. Empty: a single node, sessions in memory."),
+			"NATS servers with JetStream, where replicas share their state. Each replica begins with another one of them. Empty: a single node, sessions in memory."),
 		one("nats.user", func(c *Config) *string { return &c.NATS.User }, "", texts("text", func(string) bool { return true }),
 			"User the replica signs in to NATS as; needs the JetStream of its account."),
 		one("nats.password", func(c *Config) *Secret { return &c.NATS.Password }, Secret{}, secrets(),

@@ -33,7 +33,7 @@ type member struct {
 // openShared opens the shared state in NATS.
 func (r *Replica) openShared() (*jetstream.Store, error) {
 	n := r.config.NATS
-	o := jetstream.Options{Servers: n.Servers, Replica: r.id, Replicas: n.Copies, MemberTTL: r.config.MemberTTL,
+	o := jetstream.Options{Servers: jetstream.Spread(n.Servers, r.id), Replica: r.id, Replicas: n.Copies, MemberTTL: r.config.MemberTTL,
 		LogMaxBytes: r.config.SessionLogMaxBytes, LogMaxAge: r.config.Limits.MaxSessionExpiry, Logger: r.log}
 	if n.User != "" {
 		o.Credentials = func() (string, string) { return n.User, n.Password.Reveal() }

@@ -33,8 +33,8 @@ type connection struct {
 	inbox   string
 	closing chan struct{}
 	once    sync.Once
-	// roundTrip is how long the last answer took, ns: when to send again.
-	roundTrip atomic.Int64
+	// roundTrip is how long answers take: when to send again.
+	roundTrip roundTrip
 	ids       atomic.Uint64
 	payload   atomic.Int64 // see maxPayload
 

@@ -111,7 +111,7 @@ func (c *connection) trade(ctx context.Context, build func(reply string) []*nats
 		select {
 		case a := <-answers:
 			if at, ok := open[a.attempt]; ok {
-				c.roundTrip.Store(int64(time.Since(at)))
+				c.roundTrip.add(time.Since(at))
 			}
 			v := refused
 			if !noResponders(a.msg) {
@@ -174,8 +174,7 @@ func (c *connection) post(ctx context.Context, msgs []*nats.Msg) error {
 
 // overdue is how long an answer is waited for before the request is sent again.
 func (c *connection) overdue(attempt int) time.Duration {
-	usual := 3 * time.Duration(c.roundTrip.Load())
-	return min(max(usual, 500*time.Millisecond)<<min(attempt, 4), 10*time.Second)
+	return c.roundTrip.overdue(attempt, 500*time.Millisecond, 2*time.Second)
 }
 
 // pause is how long to wait after an answer that settled nothing.

@@ -78,23 +78,66 @@ func (c *connection) page(ctx context.Context, stream, filter string, from uint6
 	if err != nil {
 		return nil, false, err
 	}
-	for try := 0; ; try++ {
-		// From a slow server the answer comes only to who waits long enough.
-		wait := min(max(3*time.Duration(c.roundTrip.Load()), 2*time.Second)<<min(try, 4), 30*time.Second)
-		msgs, more, err = c.pageOnce(ctx, stream, request, wait)
-		if err == nil || !errors.Is(err, errAgain) {
-			return msgs, more, err
-		}
-		if err := c.rest(ctx, 50*time.Millisecond); err != nil {
-			return nil, false, fmt.Errorf("read %s: %w: %w", stream, state.ErrUnavailable, err)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	type answer struct {
+		msgs []message
+		more bool
+		err  error
+	}
+	answers, moved := make(chan answer), make(chan struct{}, 1)
+	out := 0
+	ask := func() {
+		out++
+		go func() {
+			msgs, more, err := c.pageOnce(ctx, stream, request, moved)
+			select {
+			case answers <- answer{msgs, more, err}:
+			case <-ctx.Done():
+			}
+		}()
+	}
+	ask()
+	// Any server may be the one that is asked, a hung one too, which goes on being
+	// asked for as long as the others take it for alive. So the request is sent again
+	// soon, and the first whole answer counts, whichever attempt it is to.
+	next := time.NewTimer(c.roundTrip.overdue(0, 250*time.Millisecond, maxPageWait))
+	defer next.Stop()
+	for try := 1; ; {
+		select {
+		case a := <-answers:
+			if out--; a.err == nil || !errors.Is(a.err, errAgain) {
+				return a.msgs, a.more, a.err
+			}
+			if out > 0 {
+				continue
+			}
+			try = 0 // there was no connection to ask over
+			next.Reset(50 * time.Millisecond)
+		case <-moved:
+			next.Reset(maxPageWait) // it is being answered
+		case <-next.C:
+			ask()
+			next.Reset(c.roundTrip.overdue(try, 250*time.Millisecond, maxPageWait))
+			try++
+		case <-ctx.Done():
+			return nil, false, fmt.Errorf("read %s: %w: %w", stream, state.ErrUnavailable, ctx.Err())
+		case <-c.closing:
+			return nil, false, fmt.Errorf("read %s: %w", stream, state.ErrClosed)
 		}
 	}
 }
 
+// maxPageWait is the longest wait for the next message of a page.
+const maxPageWait = 4 * time.Second
+
 // errAgain: the answer broke off, or nobody was there to give one.
 var errAgain = errors.New("no answer")
 
-func (c *connection) pageOnce(ctx context.Context, stream string, request []byte, wait time.Duration) ([]message, bool, error) {
+// pageAnswer bounds one attempt, of which a slow server may answer after the next.
+const pageAnswer = 30 * time.Second
+
+func (c *connection) pageOnce(ctx context.Context, stream string, request []byte, moved chan<- struct{}) ([]message, bool, error) {
 	if err := c.closed(); err != nil {
 		return nil, false, err
 	}
@@ -108,7 +151,6 @@ func (c *connection) pageOnce(ctx context.Context, stream string, request []byte
 		more bool
 		fail error
 	)
-	progress := make(chan struct{}, 1)
 	done := make(chan struct{})
 	token := c.await(func(_ int, m *nats.Msg) {
 		mu.Lock()
@@ -125,7 +167,7 @@ func (c *connection) pageOnce(ctx context.Context, stream string, request []byte
 			if err == nil {
 				msgs = append(msgs, got)
 				select {
-				case progress <- struct{}{}:
+				case moved <- struct{}{}:
 				default:
 				}
 				return
@@ -146,24 +188,20 @@ func (c *connection) pageOnce(ctx context.Context, stream string, request []byte
 	if err := c.post(ctx, []*nats.Msg{m}); err != nil {
 		return nil, false, errAgain
 	}
-	timer := time.NewTimer(wait)
+	timer := time.NewTimer(pageAnswer)
 	defer timer.Stop()
-	for {
-		select {
-		case <-done:
-			mu.Lock()
-			defer mu.Unlock()
-			return msgs, more, fail
-		case <-progress:
-			timer.Reset(wait)
-		case <-timer.C:
-			return nil, false, errAgain
-		case <-changed:
-			return nil, false, errAgain
-		case <-ctx.Done():
-			return nil, false, errAgain
-		case <-c.closing:
-			return nil, false, state.ErrClosed
-		}
+	select {
+	case <-done:
+		mu.Lock()
+		defer mu.Unlock()
+		return msgs, more, fail
+	case <-timer.C:
+		return nil, false, errAgain
+	case <-changed:
+		return nil, false, errAgain
+	case <-ctx.Done():
+		return nil, false, errAgain
+	case <-c.closing:
+		return nil, false, state.ErrClosed
 	}
 }

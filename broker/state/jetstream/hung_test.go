@@ -98,6 +98,52 @@ func TestAHungServerIsLeftAfterTheSilence(t *testing.T) {
 	}
 }
 
+// Reads go to any copy, a hung one's too for as long as the other servers take it for
+// alive. None may wait longer than another attempt needs.
+func TestReadsDoNotWaitForAHungServerThatTheStoreIsNotConnectedTo(t *testing.T) {
+	t.Parallel()
+	site := ownSite(t, 1)
+	account := site.account(t)
+	log, err := site.open(t, account, nil).Log(t.Context(), "ws")
+	if err != nil {
+		t.Fatal(err)
+	}
+	at, err := log.Append(t.Context(), [][]byte{{1}, {2}, {3}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	near := follower(t, site, account, "LOG_mqtt-sessions-ws")
+	log, err = site.open(t, account, first(near, account)).Log(t.Context(), "ws")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, hung := range site.Servers {
+		if hung == near {
+			continue
+		}
+		if err := hung.Pause(); err != nil {
+			t.Fatal(err)
+		}
+		began, longest := time.Now(), time.Duration(0)
+		for range 60 {
+			before := time.Now()
+			entries, err := log.Read(t.Context(), at, 3, nil)
+			if err != nil || len(entries) != 3 {
+				t.Fatalf("%s hangs: read %d entries, error %v", hung.Name, len(entries), err)
+			}
+			longest = max(longest, time.Since(before))
+		}
+		took := time.Since(began)
+		t.Logf("%s hangs: 60 reads in %v, the longest %v", hung.Name, took, longest)
+		if took > 40*time.Second || longest > 15*time.Second {
+			t.Errorf("%s hangs: 60 reads took %v, the longest %v", hung.Name, took, longest)
+		}
+		if err := hung.Resume(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestClosingDoesNotWaitForAHungServer(t *testing.T) {
 	t.Parallel()
 	site := ownSite(t, 1)
