@@ -37,6 +37,7 @@ type Mesh struct {
 	Advertise string // where other replicas reach it, with ReplicaIDPlace; "" = the listener's own address
 	CertFile  string // one certificate for the whole deployment
 	KeyFile   string
+	CAFile    string // authorities that sign for this deployment alone; "" = a link takes only CertFile's certificate
 }
 
 // ReplicaIDPlace stands for the replica's id in Mesh.Advertise.

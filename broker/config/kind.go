@@ -151,7 +151,7 @@ func files(allowed string) kind[string] {
 func secrets() kind[Secret] {
 	return kind[Secret]{
 		allowed: "text, or <key>_file: a file that holds it",
-		parse:   func(s string) (Secret, error) { return Secret{s}, nil },
+		parse:   func(s string) (Secret, error) { return Secret{value: s}, nil },
 		print:   Secret.String,
 	}
 }

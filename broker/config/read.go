@@ -126,7 +126,12 @@ func entry[T any](r *reader, rows []setting[T], t *T, n, name, value *yaml.Node,
 			if other := lookup(n, strings.TrimSuffix(name.Value, "_file")); other != nil && !null(other) && !null(value) {
 				r.report(name, key, "", "and "+full+" are both set: only one may be")
 			} else if !null(value) {
-				r.secretFile(value, key, func(v *yaml.Node) { s.read(t, v, r, full) })
+				r.secretFile(value, key, func(v *yaml.Node, path string) {
+					s.read(t, v, r, full)
+					if secret, ok := s.field(t).(*Secret); ok {
+						secret.file = path
+					}
+				})
 			}
 			return true
 		case strings.HasPrefix(full, key+"."):
@@ -138,7 +143,7 @@ func entry[T any](r *reader, rows []setting[T], t *T, n, name, value *yaml.Node,
 }
 
 // secretFile reads the secret in the file that n names and hands it on as if it had been written in n's place.
-func (r *reader) secretFile(n *yaml.Node, key string, read func(*yaml.Node)) {
+func (r *reader) secretFile(n *yaml.Node, key string, read func(n *yaml.Node, path string)) {
 	path, ok := scalar(n, files("the path of a file that holds the secret"), r, key)
 	if !ok {
 		return
@@ -148,12 +153,12 @@ func (r *reader) secretFile(n *yaml.Node, key string, read func(*yaml.Node)) {
 		r.report(n, key, "", "cannot be used: "+err.Error())
 		return
 	}
-	text := strings.TrimRight(string(data), "\r\n")
+	text := fileText(data)
 	if text == "" {
 		r.report(n, key, path, "must be a file that holds the secret, and is empty")
 		return
 	}
-	read(&yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: text, Line: n.Line})
+	read(&yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: text, Line: n.Line}, path)
 }
 
 // elements is the list n, aliases followed.

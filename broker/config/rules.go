@@ -33,6 +33,7 @@ func rules(c *Config) []Violation {
 		"must be set with "+full("replicas")+" ("+strconv.Itoa(c.Replicas)+"): replicas share their state through NATS")
 	require(!c.Clustered() || c.Mesh.CertFile != "" && c.Mesh.KeyFile != "", "brokerMesh.certFile", c.Mesh.CertFile,
 		"must be set, with keyFile, with "+full("nats.servers"))
+	require(c.Mesh.CAFile == "" || c.Mesh.CertFile != "", "brokerMesh.caFile", c.Mesh.CAFile, "is used only with "+full("brokerMesh.certFile"))
 	for i, server := range c.NATS.Servers {
 		// Not the kind's to refuse: its message would show the password.
 		if u, err := url.Parse(server); err == nil && u.User != nil {

@@ -13,7 +13,7 @@ import (
 )
 
 func TestASecretDoesNotPrint(t *testing.T) {
-	holder := struct{ URL Secret }{Secret{"hunter2"}}
+	holder := struct{ URL Secret }{NewSecret("hunter2")}
 	var logged strings.Builder
 	slog.New(slog.NewTextHandler(&logged, nil)).Info("start", "url", holder.URL, "all", holder)
 	asJSON, err := json.Marshal(holder)
@@ -51,5 +51,37 @@ func TestASecretIsReadFromItsFileWithoutTheLastNewline(t *testing.T) {
 	}
 	if got := c.Historian.TimescaleURL.Reveal(); got != "postgres://u:hunter2@db" {
 		t.Errorf("read %q", got)
+	}
+}
+
+func TestASecretIsReadAgainFromItsFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "password")
+	put := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("first\n")
+	c, err := Parse([]byte("modules: {uns: {nats: {user: u, password_file: " + file + "}}}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	put("second\n")
+	if now, then := c.NATS.Password.Renewed(), c.NATS.Password.Reveal(); now != "second" || then != "first" {
+		t.Errorf("now %q, at the start %q", now, then)
+	}
+	put("\n") // caught while it is written
+	if got := c.NATS.Password.Renewed(); got != "first" {
+		t.Errorf("from an empty file: %q", got)
+	}
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	if got := c.NATS.Password.Renewed(); got != "first" {
+		t.Errorf("without its file: %q", got)
+	}
+	if got := NewSecret("x").Renewed(); got != "x" {
+		t.Errorf("one without a file: %q", got)
 	}
 }

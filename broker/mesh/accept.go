@@ -47,7 +47,7 @@ func (m *Mesh) greet(raw net.Conn, proven func()) {
 	defer w.Close()
 	defer context.AfterFunc(m.ctx, func() { w.Close() })()
 	w.SetDeadline(time.Now().Add(m.timing.greet))
-	conn := tls.Server(w, m.tls)
+	conn := tls.Server(w, m.o.Identity().config())
 	err := conn.HandshakeContext(m.ctx)
 	proven()
 	if err != nil {

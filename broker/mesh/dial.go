@@ -63,7 +63,7 @@ func (p *peer) connect(pr *pair, address string) error {
 	defer w.Close()
 	defer context.AfterFunc(p.m.ctx, func() { w.Close() })()
 	w.SetDeadline(time.Now().Add(p.m.timing.greet))
-	conn := tls.Client(w, p.m.tls)
+	conn := tls.Client(w, p.m.o.Identity().config())
 	if err := conn.HandshakeContext(ctx); err != nil {
 		return fmt.Errorf("TLS: %w", plain(err))
 	}

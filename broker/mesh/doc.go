@@ -29,8 +29,10 @@
 // # The life of a link
 //
 //  1. The replica with the lower id dials, again and again while the peer's life may be linked.
-//  2. TLS 1.3. Both ends show the deployment's one certificate and take exactly that one; who signed
-//     it, whom it names and when it ends do not matter.
+//  2. TLS 1.3. Both ends show the deployment's one certificate and take exactly that one, whenever it ends. While
+//     it is renewed there are two: each end takes the other's as well if the deployment's own authority
+//     (Identity.Authorities), which signs nothing else, has signed it for the same name. Identity is asked at each
+//     handshake; links that stand are not touched by a renewal.
 //  3. Hello both ways: release range of the protocol, replica, incarnation, number of the attempt. With
 //     no version in common, for a life that is over, or for the wrong replica: a refusal that says why,
 //     and no link. A hello may show a newer life before the membership does.

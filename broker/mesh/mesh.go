@@ -2,7 +2,6 @@ package mesh
 
 import (
 	"context"
-	"crypto/tls"
 	"fmt"
 	"sort"
 	"sync"
@@ -14,7 +13,6 @@ import (
 type Mesh struct {
 	o      Options
 	timing *timing
-	tls    *tls.Config
 	epoch  time.Time
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -41,17 +39,16 @@ func New(o Options) (*Mesh, error) {
 	switch {
 	case o.Replica == "":
 		return nil, fmt.Errorf("mesh: a replica id is needed")
-	case o.Listener == nil || o.MayAct == nil || o.Handler == nil:
-		return nil, fmt.Errorf("mesh: Listener, MayAct and Handler are needed")
+	case o.Listener == nil || o.Identity == nil || o.MayAct == nil || o.Handler == nil:
+		return nil, fmt.Errorf("mesh: Listener, Identity, MayAct and Handler are needed")
 	case o.Versions.Min > o.Versions.Max:
 		return nil, fmt.Errorf("mesh: versions %d to %d: the lowest must be <= the highest", o.Versions.Min, o.Versions.Max)
 	}
 	o = o.withDefaults()
-	config, err := pinned(o.Certificate)
-	if err != nil {
-		return nil, err
+	if i := o.Identity(); len(i.Certificate.Certificate) == 0 || i.Certificate.PrivateKey == nil {
+		return nil, fmt.Errorf("mesh: a certificate with its key is needed")
 	}
-	m := &Mesh{o: o, timing: o.timing, tls: config, epoch: time.Now()}
+	m := &Mesh{o: o, timing: o.timing, epoch: time.Now()}
 	m.ctx, m.cancel = context.WithCancel(context.Background())
 	m.peers.Store(&peers{byID: map[string]*peer{}})
 	m.tasks.Go(m.accept)

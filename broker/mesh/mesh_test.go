@@ -2,6 +2,7 @@ package mesh
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"slices"
@@ -585,13 +586,14 @@ func TestKeptFramesHoldNoMoreThanIsCounted(t *testing.T) {
 }
 
 func TestNewSaysWhatIsMissing(t *testing.T) {
-	full := Options{Replica: "a", Listener: newNetwork().listen("a"), Certificate: deployment(), MayAct: func() bool { return true }, Handler: recorder{}}
+	full := Options{Replica: "a", Listener: newNetwork().listen("a"), Identity: identity(deployment()), MayAct: func() bool { return true }, Handler: recorder{}}
 	for want, edit := range map[string]func(*Options){
 		"replica id":   func(o *Options) { o.Replica = "" },
 		"Listener":     func(o *Options) { o.Listener = nil },
 		"MayAct":       func(o *Options) { o.MayAct = nil },
-		"certificate":  func(o *Options) { o.Certificate.Certificate = nil },
-		"with its key": func(o *Options) { o.Certificate.PrivateKey = nil },
+		"Identity":     func(o *Options) { o.Identity = nil },
+		"certificate":  func(o *Options) { o.Identity = func() Identity { return Identity{} } },
+		"with its key": func(o *Options) { o.Identity = identity(tls.Certificate{Certificate: deployment().Certificate}) },
 		"versions 2":   func(o *Options) { o.Versions = Versions{2, 1} },
 	} {
 		o := full

@@ -3,6 +3,7 @@ package mesh
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"log/slog"
 	"net"
 	"time"
@@ -80,14 +81,23 @@ type Handler interface {
 	LinksChanged()
 }
 
+// Identity is what a replica shows at a handshake, and whom it takes for its own deployment: who shows the same
+// certificate, one of Authorities itself, or one that these have signed for a name that this replica's own has too.
+type Identity struct {
+	// Certificate is the deployment's, with its key. Every replica has the same, but while it is renewed.
+	Certificate tls.Certificate
+	// Authorities sign certificates of this deployment and no others. None: only Certificate is taken, byte for byte.
+	Authorities []*x509.Certificate
+}
+
 // Options of a Mesh. Those up to Handler are needed.
 type Options struct {
 	// Replica is this replica's id.
 	Replica string
 	// Listener accepts links from replicas with lower ids. The Mesh closes it.
 	Listener net.Listener
-	// Certificate is the deployment's, with its key. Every replica has the same.
-	Certificate tls.Certificate
+	// Identity is asked at each handshake: what this replica shows, and whom it links with. It must always be whole.
+	Identity func() Identity
 	// MayAct says whether anything may leave now: the fence deadline has not passed.
 	MayAct  func() bool
 	Handler Handler

@@ -39,6 +39,11 @@ func makeCertificate(t testing.TB) tls.Certificate {
 
 var deployment = sync.OnceValue(func() tls.Certificate { return makeCertificate(panicking{}) })
 
+// identity shows a certificate and takes no other.
+func identity(c tls.Certificate) func() Identity {
+	return func() Identity { return Identity{Certificate: c} }
+}
+
 // panicking makes the deployment's certificate outside of any test.
 type panicking struct{ testing.TB }
 
@@ -263,7 +268,7 @@ type recorder struct{ *replica }
 func start(t testing.TB, id string, l net.Listener, edit func(*Options)) *replica {
 	t.Helper()
 	r := &replica{id: id, logs: &lockedBuffer{}, values: map[string][]string{}, changed: make(chan struct{})}
-	o := Options{Replica: id, Listener: l, Certificate: deployment(), Handler: recorder{r}, MayAct: func() bool { return !r.fenced.Load() },
+	o := Options{Replica: id, Listener: l, Identity: identity(deployment()), Handler: recorder{r}, MayAct: func() bool { return !r.fenced.Load() },
 		Logger: slog.New(slog.NewTextHandler(r.logs, nil))}
 	if edit != nil {
 		edit(&o)

@@ -190,7 +190,7 @@ func TestALinkTrustsNoOtherCertificate(t *testing.T) {
 			t.Run(name+" at "+odd, func(t *testing.T) {
 				_, a, b := real(t, func(o *Options) {
 					if o.Replica == odd {
-						o.Certificate = certificate
+						o.Identity = identity(certificate)
 					}
 				})
 				a.waitLog(t, "mesh: no link", "not this deployment's")

@@ -15,31 +15,33 @@ type Metrics struct {
 
 	Ready prometheus.Gauge
 
-	ConnectionsAccepted  *prometheus.CounterVec // transport
-	ConnectionsPending   prometheus.Gauge
-	ClientsConnected     prometheus.Gauge
-	ConnectsAccepted     *prometheus.CounterVec // version
-	ConnectRefused       *prometheus.CounterVec // reason
-	ConnectSeconds       prometheus.Histogram
-	ConnectsChecking     prometheus.Gauge
-	SignInFailures       *prometheus.CounterVec // reason
-	Disconnects          *prometheus.CounterVec // reason
-	CertificateReloads   *prometheus.CounterVec // result
-	CertificateExpiry    *Reading
-	PacketsReceived      ByType
-	PacketsSent          ByType
-	BytesReceived        ByType
-	BytesSent            ByType
-	SessionsOnline       *Reading
-	SessionsOffline      *Reading
-	SessionsEnded        *prometheus.CounterVec // reason
-	Subscriptions        *Reading
-	SubscriptionsRefused *prometheus.CounterVec // reason
-	MessagesDropped      prometheus.Counter
-	DeliveriesWithheld   *prometheus.CounterVec // reason
-	WillsPublished       prometheus.Counter
-	WillsWithheld        prometheus.Counter
-	WillsRefused         prometheus.Counter
+	ConnectionsAccepted *prometheus.CounterVec // transport
+	ConnectionsPending  prometheus.Gauge
+	ClientsConnected    prometheus.Gauge
+	ConnectsAccepted    *prometheus.CounterVec // version
+	ConnectRefused      *prometheus.CounterVec // reason
+	ConnectSeconds      prometheus.Histogram
+	ConnectsChecking    prometheus.Gauge
+	SignInFailures      *prometheus.CounterVec // reason
+	Disconnects         *prometheus.CounterVec // reason
+	CertificateReloads  *prometheus.CounterVec // result
+	CertificateExpiry   *Reading
+	// Of the links between replicas and of the connection to NATS.
+	MeshCertificateExpiry, NATSCertificateExpiry *Reading
+	PacketsReceived                              ByType
+	PacketsSent                                  ByType
+	BytesReceived                                ByType
+	BytesSent                                    ByType
+	SessionsOnline                               *Reading
+	SessionsOffline                              *Reading
+	SessionsEnded                                *prometheus.CounterVec // reason
+	Subscriptions                                *Reading
+	SubscriptionsRefused                         *prometheus.CounterVec // reason
+	MessagesDropped                              prometheus.Counter
+	DeliveriesWithheld                           *prometheus.CounterVec // reason
+	WillsPublished                               prometheus.Counter
+	WillsWithheld                                prometheus.Counter
+	WillsRefused                                 prometheus.Counter
 
 	ValuesAccepted     prometheus.Counter
 	ValuesRefused      *prometheus.CounterVec // reason
@@ -120,6 +122,8 @@ func New() *Metrics {
 	m.CertificateReloads = b.counters("uns_broker_certificate_reloads_total", "Times changed certificate files were taken into use, or rejected (the earlier certificate stays).",
 		label{"result", []string{"loaded", "rejected"}})
 	m.CertificateExpiry = b.reading("uns_broker_certificate_expiry_timestamp_seconds", "When the certificate in use for MQTT ends, Unix time.")
+	m.MeshCertificateExpiry = b.reading("uns_broker_cluster_mesh_certificate_expiry_timestamp_seconds", "When the certificate in use for links between replicas ends, Unix time.")
+	m.NATSCertificateExpiry = b.reading("uns_broker_nats_certificate_expiry_timestamp_seconds", "When the client certificate in use for NATS ends (without one, the first of the authorities), Unix time.")
 
 	// Packets.
 	m.PacketsReceived = b.byType("uns_broker_packets_received_total", "MQTT packets received.")

@@ -8,6 +8,7 @@ import (
 
 	"maestrohub.io/uns/broker/access"
 	"maestrohub.io/uns/broker/api"
+	"maestrohub.io/uns/broker/certificate"
 	"maestrohub.io/uns/broker/config"
 	"maestrohub.io/uns/broker/ingest"
 	"maestrohub.io/uns/broker/listener"
@@ -96,13 +97,7 @@ func (r *Replica) openCertificates(context.Context) error {
 	b, h := r.config.Broker.TLS, r.config.HTTP.TLS
 	var err error
 	if b.Enabled() {
-		o := listener.CertificateOptions{CertFile: b.CertFile, KeyFile: b.KeyFile, ClientCAFile: b.ClientCAFile, Log: r.log, Reloaded: func(err error) {
-			result := "loaded"
-			if err != nil {
-				result = "rejected"
-			}
-			r.metrics.CertificateReloads.WithLabelValues(result).Inc()
-		}}
+		o := listener.CertificateOptions{CertFile: b.CertFile, KeyFile: b.KeyFile, ClientCAFile: b.ClientCAFile, Log: r.log, Reloaded: r.reloaded}
 		if r.certificates, err = listener.OpenCertificates(o); err != nil {
 			return fmt.Errorf("modules.uns.embeddedBroker.tls: %w", err)
 		}
@@ -116,6 +111,33 @@ func (r *Replica) openCertificates(context.Context) error {
 		r.closers = append(r.closers, func() error { r.webCertificates.Close(); return nil })
 	}
 	return nil
+}
+
+// followCertificate follows a certificate until the replica is closed, and counts its renewals.
+func (r *Replica) followCertificate(o certificate.Options) (*certificate.Follower, error) {
+	first := true
+	o.Log, o.Rejected = r.log, r.reloaded
+	o.Taken = func(*certificate.Set) {
+		if !first {
+			r.reloaded(nil)
+		}
+		first = false
+	}
+	files, err := certificate.Open(o)
+	if err != nil {
+		return nil, err
+	}
+	r.closers = append(r.closers, func() error { files.Close(); return nil })
+	return files, nil
+}
+
+// reloaded counts changed certificate files that were taken into use, or why not.
+func (r *Replica) reloaded(err error) {
+	result := "loaded"
+	if err != nil {
+		result = "rejected"
+	}
+	r.metrics.CertificateReloads.WithLabelValues(result).Inc()
 }
 
 func (r *Replica) openAPI() {
@@ -153,19 +175,15 @@ func CheckFiles(c *config.Config) error {
 			all = append(all, fmt.Errorf("clients file %s: %w", c.ClientsFile, err))
 		}
 	}
-	for key, files := range map[string]listener.CertificateOptions{
-		"modules.uns.embeddedBroker.tls": {CertFile: c.Broker.TLS.CertFile, KeyFile: c.Broker.TLS.KeyFile, ClientCAFile: c.Broker.TLS.ClientCAFile},
+	for key, files := range map[string]certificate.Options{
+		"modules.uns.embeddedBroker.tls": {CertFile: c.Broker.TLS.CertFile, KeyFile: c.Broker.TLS.KeyFile, CAFile: c.Broker.TLS.ClientCAFile},
 		"modules.uns.http.tls":           {CertFile: c.HTTP.TLS.CertFile, KeyFile: c.HTTP.TLS.KeyFile},
+		"modules.uns.brokerMesh":         {CertFile: c.Mesh.CertFile, KeyFile: c.Mesh.KeyFile, CAFile: c.Mesh.CAFile},
+		"modules.uns.nats.tls":           {CertFile: c.NATS.TLS.CertFile, KeyFile: c.NATS.TLS.KeyFile, CAFile: c.NATS.TLS.CAFile},
 	} {
-		if files.CertFile == "" {
-			continue
-		}
-		certificates, err := listener.OpenCertificates(files)
-		if err != nil {
+		if err := certificate.Check(files); err != nil {
 			all = append(all, fmt.Errorf("%s: %w", key, err))
-			continue
 		}
-		certificates.Close()
 	}
 	return errors.Join(all...)
 }

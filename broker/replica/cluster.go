@@ -6,11 +6,11 @@ import (
 	"crypto/x509"
 	"fmt"
 	"net"
-	"os"
 	"strings"
 	"time"
 
 	"maestrohub.io/uns/broker/api"
+	"maestrohub.io/uns/broker/certificate"
 	"maestrohub.io/uns/broker/cluster"
 	"maestrohub.io/uns/broker/config"
 	"maestrohub.io/uns/broker/mesh"
@@ -36,10 +36,9 @@ func (r *Replica) openShared() (*jetstream.Store, error) {
 	o := jetstream.Options{Servers: jetstream.Spread(n.Servers, r.id), Replica: r.id, Replicas: n.Copies, MemberTTL: r.config.MemberTTL,
 		LogMaxBytes: r.config.SessionLogMaxBytes, LogMaxAge: r.config.Limits.MaxSessionExpiry, Logger: r.log}
 	if n.User != "" {
-		o.Credentials = func() (string, string) { return n.User, n.Password.Reveal() }
+		o.Credentials = func() (string, string) { return n.User, n.Password.Renewed() }
 	}
-	var err error
-	if o.TLS, err = natsTLS(n.TLS); err != nil {
+	if err := r.natsTLS(&o); err != nil {
 		return nil, fmt.Errorf("modules.uns.nats.tls: %w", err)
 	}
 	store, err := jetstream.Open(o)
@@ -49,33 +48,39 @@ func (r *Replica) openShared() (*jetstream.Store, error) {
 	return store, nil
 }
 
-// natsTLS reads the certificates; nil if none is configured.
-func natsTLS(t config.NATSTLS) (*tls.Config, error) {
+// natsTLS follows the certificates: renewed ones are met by the next connection. Without any it changes nothing.
+func (r *Replica) natsTLS(o *jetstream.Options) error {
+	t := r.config.NATS.TLS
 	if t.CAFile == "" && t.CertFile == "" {
-		return nil, nil
+		return nil
 	}
-	c := &tls.Config{MinVersion: tls.VersionTLS12}
+	files, err := r.followCertificate(certificate.Options{CertFile: t.CertFile, KeyFile: t.KeyFile, CAFile: t.CAFile, Prefix: clusterPrefix, Name: "NATS client certificate"})
+	if err != nil {
+		return err
+	}
+	r.metrics.NATSCertificateExpiry.From(func() float64 { return float64(files.Current().NotAfter().Unix()) })
+	o.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
 	if t.CAFile != "" {
-		pem, err := os.ReadFile(t.CAFile)
-		if err != nil {
-			return nil, err
-		}
-		c.RootCAs = x509.NewCertPool()
-		if !c.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("%s holds no certificate", t.CAFile)
-		}
+		o.Roots = func() *x509.CertPool { return files.Current().Pool() }
 	}
 	if t.CertFile != "" {
-		// Read at each handshake: a renewed certificate is met by the next reconnect.
-		c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-			pair, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile)
-			return &pair, err
-		}
-		if _, err := c.GetClientCertificate(nil); err != nil {
-			return nil, err
-		}
+		o.TLS.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return files.Current().Certificate, nil }
 	}
-	return c, nil
+	return nil
+}
+
+// meshIdentity follows the mesh certificate and its authorities.
+func (r *Replica) meshIdentity() (func() mesh.Identity, error) {
+	m := r.config.Mesh
+	files, err := r.followCertificate(certificate.Options{CertFile: m.CertFile, KeyFile: m.KeyFile, CAFile: m.CAFile, Prefix: meshPrefix, Name: "certificate"})
+	if err != nil {
+		return nil, fmt.Errorf("modules.uns.brokerMesh: %w", err)
+	}
+	r.metrics.MeshCertificateExpiry.From(func() float64 { return float64(files.Current().NotAfter().Unix()) })
+	return func() mesh.Identity {
+		now := files.Current()
+		return mesh.Identity{Certificate: *now.Certificate, Authorities: now.Authorities}
+	}, nil
 }
 
 // openMember makes the replica a member of its cluster. It serves nobody before
@@ -91,7 +96,7 @@ func (r *Replica) openMember(ctx context.Context) error {
 		return err
 	}
 	listener := ends.Listener
-	m.mesh, err = mesh.New(mesh.Options{Replica: r.id, Listener: listener, Certificate: ends.Certificate, Dial: ends.Dial, MayAct: m.mayAct, Handler: r.server, Report: r.reported, Logger: r.log,
+	m.mesh, err = mesh.New(mesh.Options{Replica: r.id, Listener: listener, Identity: ends.identity, Dial: ends.Dial, MayAct: m.mayAct, Handler: r.server, Report: r.reported, Logger: r.log,
 		Lost: func(_ string, n int) { r.metrics.MeshValuesLost.Add(float64(n)) }})
 	if err != nil {
 		_ = listener.Close()
@@ -123,18 +128,20 @@ func (r *Replica) openMember(ctx context.Context) error {
 
 // openMesh returns this replica's end of the mesh, listening.
 func (r *Replica) openMesh() (*MeshParts, error) {
-	if r.parts.Mesh != nil {
-		return r.parts.Mesh, nil
+	if given := r.parts.Mesh; given != nil {
+		ends := *given
+		ends.identity = func() mesh.Identity { return mesh.Identity{Certificate: given.Certificate} }
+		return &ends, nil
 	}
-	pair, err := tls.LoadX509KeyPair(r.config.Mesh.CertFile, r.config.Mesh.KeyFile)
+	identity, err := r.meshIdentity()
 	if err != nil {
-		return nil, fmt.Errorf("modules.uns.brokerMesh: %w", err)
+		return nil, err
 	}
 	l, err := net.Listen("tcp", r.config.Mesh.Listen)
 	if err != nil {
 		return nil, fmt.Errorf("listen for the mesh on %s: %w", r.config.Mesh.Listen, err)
 	}
-	return &MeshParts{Listener: l, Certificate: pair}, nil
+	return &MeshParts{Listener: l, identity: identity}, nil
 }
 
 // applied is how far the index is, for the member entry.

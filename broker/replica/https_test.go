@@ -15,9 +15,9 @@ import (
 	"time"
 )
 
-// certificate writes a self-signed certificate for 127.0.0.1 and returns its
+// selfSigned writes a self-signed certificate for 127.0.0.1 and returns its
 // files and a pool that trusts it.
-func certificate(t *testing.T, dir string) (certFile, keyFile string, pool *x509.CertPool) {
+func selfSigned(t *testing.T, dir string) (certFile, keyFile string, pool *x509.CertPool) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -44,7 +44,7 @@ func TestTheAPIAndMQTTAreServedOverTLSWithTheirCertificates(t *testing.T) {
 	dir := t.TempDir()
 	c := ephemeral(filepath.Join(dir, "data"))
 	var pool *x509.CertPool
-	c.HTTP.TLS.CertFile, c.HTTP.TLS.KeyFile, pool = certificate(t, dir)
+	c.HTTP.TLS.CertFile, c.HTTP.TLS.KeyFile, pool = selfSigned(t, dir)
 	c.Broker.TLS.CertFile, c.Broker.TLS.KeyFile, c.Broker.TLSListen, c.Broker.DisablePlaintext = c.HTTP.TLS.CertFile, c.HTTP.TLS.KeyFile, "127.0.0.1:0", true
 	r := start(t, c)
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}}

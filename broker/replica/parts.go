@@ -9,6 +9,7 @@ import (
 	"maestrohub.io/uns/broker/cluster"
 	"maestrohub.io/uns/broker/historian"
 	"maestrohub.io/uns/broker/listener"
+	"maestrohub.io/uns/broker/mesh"
 	"maestrohub.io/uns/broker/model"
 	"maestrohub.io/uns/broker/state"
 	"maestrohub.io/uns/broker/state/jetstream"
@@ -34,6 +35,8 @@ type MeshParts struct {
 	Listener    net.Listener
 	Dial        func(ctx context.Context, address string) (net.Conn, error)
 	Certificate tls.Certificate
+
+	identity func() mesh.Identity
 }
 
 // Shared is the state that the replicas of a cluster share, as one of them reaches it.

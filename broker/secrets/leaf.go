@@ -14,11 +14,7 @@ func (d *decision) certificate(c *Certificate) {
 		d.missingCertificate(c)
 		return
 	}
-	keys := []string{keyCertificate, keyPrivate, keyAuthority}
-	if c.SelfTrusted && !found.made() {
-		keys = keys[:2]
-	}
-	if err := found.halfFilled(c.Thing, keys...); err != nil {
+	if err := found.halfFilled(c.Thing, keyCertificate, keyPrivate, keyAuthority); err != nil {
 		d.wrong = append(d.wrong, err)
 		return
 	}
@@ -27,12 +23,10 @@ func (d *decision) certificate(c *Certificate) {
 		d.problem("Secret %s (%s): keys %s and %s: %w; %s", c.Secret, c.Thing, keyCertificate, keyPrivate, err, c.remedy(found))
 		return
 	}
-	trusted := []*x509.Certificate{p.leaf()}
-	if len(found.Data[keyAuthority]) > 0 {
-		if trusted, err = parseBundle(found.Data[keyAuthority]); err != nil {
-			d.problem("Secret %s (%s): key %s %w; %s", c.Secret, c.Thing, keyAuthority, err, c.remedy(found))
-			return
-		}
+	trusted, err := parseBundle(found.Data[keyAuthority])
+	if err != nil {
+		d.problem("Secret %s (%s): key %s %w; %s", c.Secret, c.Thing, keyAuthority, err, c.remedy(found))
+		return
 	}
 	if !found.made() || c.Existing {
 		d.foreign(c, found, p, trusted)

@@ -49,8 +49,6 @@ type Certificate struct {
 	Secret Ref    `yaml:"secret"`
 	// Existing: it is the operator's own, checked and never written. It needs no Authority.
 	Existing bool `yaml:"existing"`
-	// SelfTrusted: an existing one may do without ca.crt; a link then trusts the certificate itself.
-	SelfTrusted bool `yaml:"selfTrusted"`
 	// Authority is the Secret of one of the plan's authorities.
 	Authority Ref      `yaml:"authority"`
 	Name      string   `yaml:"name"`   // common name

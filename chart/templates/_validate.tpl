@@ -68,7 +68,7 @@ not fit together. Every text begins with ERROR: and names the key, its value and
 {{/* uns.config is for what no value sets. */}}
 {{- define "maestrohub.validate.settings" -}}
 {{- $context := . -}}
-{{- $taken := list "replicaId" "modelFile" "clientsFile" "dataDir" "brokerMesh.advertise" "brokerMesh.certFile" "brokerMesh.keyFile" "nats.password" "nats.password_file" "nats.tls.caFile" "nats.tls.certFile" "nats.tls.keyFile" "embeddedBroker.tls.certFile" "embeddedBroker.tls.keyFile" "embeddedBroker.tls.clientCAFile" "http.tls.certFile" "http.tls.keyFile" "historian.timescale.url" "historian.timescale.url_file" -}}
+{{- $taken := list "replicaId" "modelFile" "clientsFile" "dataDir" "brokerMesh.advertise" "brokerMesh.certFile" "brokerMesh.keyFile" "brokerMesh.caFile" "nats.password" "nats.password_file" "nats.tls.caFile" "nats.tls.certFile" "nats.tls.keyFile" "embeddedBroker.tls.certFile" "embeddedBroker.tls.keyFile" "embeddedBroker.tls.clientCAFile" "http.tls.certFile" "http.tls.keyFile" "historian.timescale.url" "historian.timescale.url_file" -}}
 {{- range (.Files.Get "files/settings.json" | fromJson).settings -}}
   {{- $taken = append $taken .key -}}
 {{- end -}}

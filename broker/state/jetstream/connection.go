@@ -2,6 +2,7 @@ package jetstream
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -95,6 +96,9 @@ func connect(o Options, name string, servers []string, silence time.Duration) (*
 	}
 	if o.TLS != nil {
 		options = append(options, nats.Secure(o.TLS))
+	}
+	if o.Roots != nil {
+		options = append(options, nats.ClientTLSConfig(nil, func() (*x509.CertPool, error) { return o.Roots(), nil }))
 	}
 	nc, err := nats.Connect(strings.Join(servers, ","), options...)
 	if err != nil {

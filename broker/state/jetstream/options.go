@@ -2,6 +2,7 @@ package jetstream
 
 import (
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -24,6 +25,9 @@ type Options struct {
 	// TLS secures both connections. nil: as the server demands, with the
 	// system's roots.
 	TLS *tls.Config
+	// Roots are the authorities of servers' certificates, asked for at every connect, so that renewed ones are met by
+	// the next reconnect. Only with TLS, instead of its RootCAs. nil: TLS's own.
+	Roots func() *x509.CertPool
 
 	// Replicas is how many copies each stream has: 1, 3 or 5. 0: 3.
 	Replicas int
@@ -83,6 +87,9 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.Replica == "" {
 		wrong = append(wrong, errors.New("replica: empty, the replica's id is needed"))
+	}
+	if o.Roots != nil && o.TLS == nil {
+		wrong = append(wrong, errors.New("roots: only with TLS"))
 	}
 	if o.Replicas != 1 && o.Replicas != 3 && o.Replicas != 5 {
 		wrong = append(wrong, fmt.Errorf("replicas (%d) must be 1, 3 or 5", o.Replicas))

@@ -47,7 +47,7 @@ broker/secrets/plan.go. Templates make no secret themselves: two renderings are 
 {{- if and (include "maestrohub.clustered" .) (or $mesh.existingSecret (not .Values.certManager.enabled)) -}}
   {{- $certificate := dict "thing" "mesh certificate" "usages" (list "server" "client") "secret" (dict "namespace" $own "name" (include "maestrohub.meshTLS.secret" .)) -}}
   {{- if $mesh.existingSecret -}}
-    {{- $certificates = append $certificates (merge $certificate (dict "existing" true "selfTrusted" true)) -}}
+    {{- $certificates = append $certificates (merge $certificate (dict "existing" true)) -}}
   {{- else -}}
     {{- $ca := dict "namespace" $own "name" (include "maestrohub.meshCA.secret" .) -}}
     {{- $authorities = append $authorities (dict "thing" "mesh authority" "secret" $ca "name" (printf "%s mesh of %s" .Release.Name $own) "days" 36500 "stage" $stage.mesh) -}}

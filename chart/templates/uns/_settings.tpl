@@ -98,6 +98,7 @@ a value that is null or left out is not written, which keeps the broker's defaul
   {{- include "maestrohub.put" (dict "into" $config "key" "brokerMesh.advertise" "value" (printf "{replicaId}.%s.%s.svc:%s" (include "maestrohub.uns.headless" .) .Release.Namespace (include "maestrohub.port" (dict "context" . "path" "uns.mqtt.embedded.mesh.port")))) -}}
   {{- include "maestrohub.put" (dict "into" $config "key" "brokerMesh.certFile" "value" "/etc/maestrohub/mesh/tls.crt") -}}
   {{- include "maestrohub.put" (dict "into" $config "key" "brokerMesh.keyFile" "value" "/etc/maestrohub/mesh/tls.key") -}}
+  {{- include "maestrohub.put" (dict "into" $config "key" "brokerMesh.caFile" "value" "/etc/maestrohub/mesh/ca.crt") -}}
   {{- include "maestrohub.put" (dict "into" $config "key" "nats.servers" "value" (splitList "\n" (include "maestrohub.natsURLs" .))) -}}
   {{- if .Values.nats.enabled -}}
     {{- if .Values.global.natsAuth.enabled -}}
