@@ -7,9 +7,10 @@
 //	broker client ...           API clients: list, add, rotate, disable, enable, delete
 //	broker healthcheck          exit status for a container's probe
 //	broker secrets ensure       certificates and passwords of a deployment on Kubernetes: make what is missing
+//	broker try URL              what a device does, once, and whether it works
 //	broker version              what this binary is
 //
 // The commands are one file each: run.go and trial.go (the start without a
 // configuration), check.go, client.go with adminapi.go (how it reaches a broker),
-// healthcheck.go, secrets.go, version.go.
+// healthcheck.go, secrets.go, try.go with device.go (the client it is), version.go.
 package main

@@ -1,0 +1,173 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+
+	"maestrohub.io/uns/broker/mqtt"
+)
+
+// device is the least of an MQTT 5 client that broker try needs: one question at a
+// time, each waited for until its context ends. A library's client would reconnect
+// and retry, and so hide what is to be seen here.
+type device struct {
+	conn net.Conn
+	in   *bufio.Reader
+	// early are live copies that came before they were waited for.
+	early []mqtt.Publish
+}
+
+func dialDevice(ctx context.Context, broker string, security *tls.Config) (*device, error) {
+	u, err := url.Parse(broker)
+	if err != nil || u.Hostname() == "" || u.Scheme != "mqtt" && u.Scheme != "mqtts" {
+		return nil, fmt.Errorf("%q must be mqtt://host:port or mqtts://host:port", broker)
+	}
+	address := u.Host
+	if u.Port() == "" {
+		address = net.JoinHostPort(u.Hostname(), map[string]string{"mqtt": "1883", "mqtts": "8883"}[u.Scheme])
+	}
+	var dialer interface {
+		DialContext(ctx context.Context, network, address string) (net.Conn, error)
+	} = &net.Dialer{}
+	if u.Scheme == "mqtts" {
+		dialer = &tls.Dialer{Config: security}
+	}
+	conn, err := dialer.DialContext(ctx, "tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	context.AfterFunc(ctx, func() { _ = conn.Close() })
+	return &device{conn: conn, in: bufio.NewReader(conn)}, nil
+}
+
+// close says goodbye; what the broker makes of it does not matter any more.
+func (d *device) close() {
+	if d == nil {
+		return
+	}
+	_, _ = d.conn.Write((&mqtt.Disconnect{}).Append(nil, mqtt.V5))
+	_ = d.conn.Close()
+}
+
+func (d *device) connect(clientID, user, password string) error {
+	ask := mqtt.Connect{Version: mqtt.V5, CleanStart: true, KeepAlive: 60, ClientID: clientID, ReceiveMaximum: 10,
+		Username: user, HasUsername: true, Password: []byte(password), HasPassword: true, RequestProblemInformation: true}
+	var answer mqtt.Connack
+	if err := d.ask(ask.Append(nil, mqtt.V5), mqtt.CONNACK, &answer); err != nil {
+		return err
+	}
+	return refused("CONNACK", answer.Code, answer.ReasonString)
+}
+
+func (d *device) subscribe(filter string) error {
+	ask := mqtt.Subscribe{PacketID: 1, Filters: []mqtt.Subscription{{Filter: filter, QoS: 1}}}
+	var answer mqtt.Suback
+	if err := d.ask(ask.Append(nil, mqtt.V5), mqtt.SUBACK, &answer); err != nil {
+		return err
+	}
+	return refused("SUBACK", answer.Codes[0], answer.ReasonString)
+}
+
+func (d *device) publish(topic string, payload []byte) error {
+	ask := mqtt.Publish{QoS: 1, PacketID: 2, Topic: []byte(topic), Payload: payload}
+	var answer mqtt.Ack
+	if err := d.ask(ask.Append(nil, mqtt.V5), mqtt.PUBACK, &answer); err != nil {
+		return err
+	}
+	return refused("PUBACK", answer.Code, answer.ReasonString)
+}
+
+// receive waits for a message on topic that contains part.
+func (d *device) receive(topic string, part []byte) error {
+	for {
+		for _, p := range d.early {
+			if string(p.Topic) == topic && bytes.Contains(p.Payload, part) {
+				return nil
+			}
+		}
+		d.early = d.early[:0]
+		if err := d.next(mqtt.PUBLISH, nil); err != nil {
+			return err
+		}
+	}
+}
+
+type decoder interface {
+	Decode(v mqtt.Version, h mqtt.Header, body []byte) error
+}
+
+// ask sends a packet and reads until its answer.
+func (d *device) ask(packet []byte, want mqtt.PacketType, answer decoder) error {
+	if _, err := d.conn.Write(packet); err != nil {
+		return err
+	}
+	return d.next(want, answer)
+}
+
+// next reads until a packet of the wanted type; a PUBLISH on the way is acknowledged
+// and kept.
+func (d *device) next(want mqtt.PacketType, answer decoder) error {
+	for {
+		h, body, err := d.read()
+		if err != nil {
+			return err
+		}
+		switch h.Type {
+		case want:
+			if want != mqtt.PUBLISH {
+				return answer.Decode(mqtt.V5, h, body)
+			}
+			return d.keep(h, body)
+		case mqtt.PUBLISH:
+			if err := d.keep(h, body); err != nil {
+				return err
+			}
+		case mqtt.DISCONNECT:
+			var bye mqtt.Disconnect
+			if err := bye.Decode(mqtt.V5, h, body); err != nil {
+				return err
+			}
+			return refused("DISCONNECT", bye.Code, bye.ReasonString)
+		}
+	}
+}
+
+func (d *device) keep(h mqtt.Header, body []byte) error {
+	var p mqtt.Publish
+	if err := p.Decode(mqtt.V5, h, body); err != nil {
+		return err
+	}
+	d.early = append(d.early, p)
+	if p.QoS == 0 {
+		return nil
+	}
+	_, err := d.conn.Write(mqtt.AppendAck(nil, mqtt.V5, mqtt.PUBACK, p.PacketID, mqtt.Success))
+	return err
+}
+
+// read reads one packet.
+func (d *device) read() (mqtt.Header, []byte, error) {
+	var front []byte
+	for {
+		b, err := d.in.ReadByte()
+		if err != nil {
+			return mqtt.Header{}, nil, fmt.Errorf("connection lost: %w", err)
+		}
+		front = append(front, b)
+		h, ok, err := mqtt.ParseHeader(front)
+		if err != nil {
+			return h, nil, err
+		}
+		if ok {
+			body := make([]byte, h.Remaining)
+			_, err := io.ReadFull(d.in, body)
+			return h, body, err
+		}
+	}
+}

@@ -1,0 +1,180 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"maestrohub.io/uns/broker/mqtt"
+)
+
+// attempt is what broker try does: a device's whole job once, and a subscriber's.
+type attempt struct {
+	broker, http              string // mqtt(s)://host:port; http(s)://host:port, "" = no reading back
+	id, secret                string
+	version, workspace        string
+	topic                     string
+	caFile, certFile, keyFile string
+	out                       io.Writer
+}
+
+func tryCommand(out io.Writer) *cobra.Command {
+	a := attempt{out: out}
+	var timeout time.Duration
+	c := &cobra.Command{
+		Use:   "try URL",
+		Short: "Connect, subscribe, publish a value, get its live copy and read it back from history",
+		Long: "Do what devices do, once, with a running broker: connect to URL (mqtt://host:1883 or mqtts://host:8883), subscribe, publish a value at QoS 1,\n" +
+			"wait for its acknowledgment and its live copy and, with --http, read it back from history. Exit status 0 if all of it worked.\n" +
+			"The API client and its secret come from $" + envClient + " and $" + envSecret + ".",
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			a.broker, a.id, a.secret = args[0], os.Getenv(envClient), os.Getenv(envSecret)
+			if a.id == "" || a.secret == "" {
+				return fmt.Errorf("try: needs an API client in $%s and its secret in $%s", envClient, envSecret)
+			}
+			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
+			defer cancel()
+			return a.run(ctx)
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&a.http, "http", "", "HTTP address to read the value back from, as http://host:8080; the API client needs the scope uns:read")
+	f.StringVar(&a.workspace, "workspace", trialWorkspace, "workspace of the API client")
+	f.StringVar(&a.topic, "topic", "try", "topic to publish to, below the client's inbox")
+	f.StringVar(&a.version, "topic-version", "mHv1.0", "first level of every topic (topicVersion)")
+	f.StringVar(&a.caFile, "ca-file", "", "PEM certificates that sign the broker's (default: the system's)")
+	f.StringVar(&a.certFile, "cert-file", "", "PEM certificate to show, where the broker wants one")
+	f.StringVar(&a.keyFile, "key-file", "", "its PEM private key")
+	f.DurationVar(&timeout, "timeout", 30*time.Second, "longest time for all of it")
+	return c
+}
+
+// run does one step after the other and says of each how long it took.
+func (a *attempt) run(ctx context.Context) error {
+	security, err := a.tls()
+	if err != nil {
+		return err
+	}
+	token := rand.Text()
+	var d *device
+	steps := []struct {
+		what string
+		do   func() error
+	}{
+		{"connect to " + a.broker + " as " + a.id, func() (err error) {
+			d, err = dialDevice(ctx, a.broker, security)
+			if err != nil {
+				return err
+			}
+			return d.connect("try-"+strings.ToLower(token[:12]), a.id, a.secret)
+		}},
+		{"subscribe to " + a.data(), func() error { return d.subscribe(a.data()) }},
+		{"publish to " + a.inbox() + " at QoS 1", func() error { return d.publish(a.inbox(), []byte(`"`+token+`"`)) }},
+		{"get its live copy", func() error { return d.receive(a.data(), []byte(token)) }},
+		{"read it back from history", func() error { return a.readBack(ctx, security, token) }},
+	}
+	if a.http == "" {
+		steps = steps[:len(steps)-1]
+	}
+	defer func() { d.close() }()
+	for _, s := range steps {
+		began := time.Now()
+		if err := s.do(); err != nil {
+			return fmt.Errorf("%s: %w", s.what, err)
+		}
+		if _, err := fmt.Fprintf(a.out, "ok  %7.1f ms  %s\n", float64(time.Since(began).Microseconds())/1e3, s.what); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a *attempt) data() string { return a.version + "/" + a.workspace + "/" + a.topic }
+
+func (a *attempt) inbox() string {
+	return a.version + "/" + a.workspace + "/_ingress/" + a.id + "/" + a.topic
+}
+
+func (a *attempt) tls() (*tls.Config, error) {
+	c := &tls.Config{MinVersion: tls.VersionTLS12}
+	if a.caFile != "" {
+		pem, err := os.ReadFile(a.caFile)
+		if err != nil {
+			return nil, fmt.Errorf("--ca-file: %w", err)
+		}
+		c.RootCAs = x509.NewCertPool()
+		if !c.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("--ca-file %s: holds no certificate", a.caFile)
+		}
+	}
+	if a.certFile != "" || a.keyFile != "" {
+		pair, err := tls.LoadX509KeyPair(a.certFile, a.keyFile)
+		if err != nil {
+			return nil, fmt.Errorf("--cert-file, --key-file: %w", err)
+		}
+		c.Certificates = []tls.Certificate{pair}
+	}
+	return c, nil
+}
+
+// readBack finds the value in history.
+func (a *attempt) readBack(ctx context.Context, security *tls.Config, token string) error {
+	at := strings.TrimSuffix(a.http, "/") + "/api/v1/uns/" + url.PathEscape(a.workspace) + "/history?" +
+		url.Values{"topic": {a.topic}, "order": {"newest"}, "limit": {"10"}}.Encode()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
+	if err != nil {
+		return fmt.Errorf("--http %q: %w", a.http, err)
+	}
+	request.SetBasicAuth(a.id, a.secret)
+	transport := &http.Transport{TLSClientConfig: security}
+	defer transport.CloseIdleConnections()
+	response, err := (&http.Client{Transport: transport}).Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(response.Body, 1<<20))
+	if err != nil {
+		return err
+	}
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s: %s", response.Status, bytes.TrimSpace(body))
+	}
+	var page struct {
+		Values []struct{ Value json.RawMessage }
+	}
+	if err := json.Unmarshal(body, &page); err != nil {
+		return err
+	}
+	for _, v := range page.Values {
+		if bytes.Contains(v.Value, []byte(token)) {
+			return nil
+		}
+	}
+	return errors.New("the value is not among the newest of its topic")
+}
+
+// refused is a reason code that is not a success, as an error.
+func refused(what string, code mqtt.ReasonCode, why string) error {
+	if code < 0x80 {
+		return nil
+	}
+	if why != "" {
+		why = ": " + why
+	}
+	return fmt.Errorf("%s: %s%s", what, code, why)
+}

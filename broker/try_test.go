@@ -1,0 +1,81 @@
+package main
+
+import (
+	"net"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// tried is a running broker with an API client, whose id and secret are in the
+// environment.
+func tried(t *testing.T) *broker {
+	t.Helper()
+	b := startTrial(t, t.TempDir())
+	secret := regexp.MustCompile(`-P (\S+)`).FindStringSubmatch(b.out.String())
+	if secret == nil {
+		t.Fatalf("no secret in\n%s", b.out.String())
+	}
+	t.Setenv(envClient, trialClient)
+	t.Setenv(envSecret, secret[1])
+	return b
+}
+
+// address is where the broker said that it listens.
+func (b *broker) address(name string) string {
+	ports := regexp.MustCompile(`MQTT on port (?P<tcp>\d+), .*HTTP on (?P<http>\d+);`)
+	found := ports.FindStringSubmatch(b.out.String())
+	return net.JoinHostPort(trialHost, found[ports.SubexpIndex(name)])
+}
+
+func TestTryDoesWhatADeviceDoesAndSaysSo(t *testing.T) {
+	b := tried(t)
+	out, err := execute(t, "", "try", "mqtt://"+b.address("tcp"), "--http", "http://"+b.address("http"), "--topic", "try/it")
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	for i, want := range []string{"connect to mqtt://", "subscribe to mHv1.0/plant/try/it", "publish to mHv1.0/plant/_ingress/demo/try/it at QoS 1", "get its live copy", "read it back from history"} {
+		if i >= len(lines) || !strings.HasPrefix(lines[i], "ok ") || !strings.Contains(lines[i], want) {
+			t.Errorf("step %d should be %q:\n%s", i+1, want, out)
+		}
+	}
+}
+
+func TestTrySaysWhichStepFailedAndWhy(t *testing.T) {
+	b := tried(t)
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed.Close()
+	at := "mqtt://" + b.address("tcp")
+	for _, c := range []struct {
+		name      string
+		arguments []string
+		secret    string
+		want      string
+	}{
+		{"nobody listens", []string{"mqtt://" + closed.Addr().String()}, "", "connect to mqtt://.*connection refused"},
+		{"not an address", []string{"tcp://host"}, "", `"tcp://host" must be mqtt://host:port or mqtts://host:port`},
+		{"a wrong secret", []string{at}, "not the secret", `connect to .*: CONNACK: Bad User Name or Password \(0x86\)`},
+		{"another's workspace", []string{at, "--workspace", "other"}, "", `subscribe to mHv1.0/other/try: SUBACK: .*0x87`},
+		{"a value the model refuses", []string{at, "--topic", trialTopic}, "", `publish to .*: PUBACK: .*0x83`},
+		{"TLS where there is none", []string{"mqtts://" + b.address("tcp")}, "", "connect to mqtts://"},
+		{"no time", []string{at, "--timeout", "1ns"}, "", "connect to "},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if c.secret != "" {
+				t.Setenv(envSecret, c.secret)
+			}
+			out, err := execute(t, "", append([]string{"try"}, c.arguments...)...)
+			if err == nil || !regexp.MustCompile(c.want).MatchString(err.Error()) {
+				t.Errorf("%v, want %s\n%s", err, c.want, out)
+			}
+		})
+	}
+	t.Setenv(envSecret, "")
+	if _, err := execute(t, "", "try", at); err == nil || !strings.Contains(err.Error(), "$"+envSecret) {
+		t.Errorf("without a secret: %v, want the variable named", err)
+	}
+}
