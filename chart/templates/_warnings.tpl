@@ -1,0 +1,36 @@
+{{/* What is not as production wants it, a line each. */}}
+{{- define "maestrohub.warnings" -}}
+{{- $warnings := list -}}
+{{- if eq (include "maestrohub.uns.replicas" . | int) 1 -}}
+  {{- $warnings = append $warnings "uns.replicas is 1: while the replica restarts nobody is served." -}}
+{{- end -}}
+{{- if not (include "maestrohub.clustered" .) -}}
+  {{- $warnings = append $warnings "without NATS sessions are in memory: a restart ends them, and what was kept for devices that are away." -}}
+{{- end -}}
+{{- if not .Values.uns.mqtt.embedded.tls.secretName -}}
+  {{- $warnings = append $warnings "uns.mqtt.embedded.tls.secretName is empty: devices send their secrets unencrypted." -}}
+{{- end -}}
+{{- if and .Values.nats.enabled (not .Values.global.natsAuth.enabled) -}}
+  {{- $warnings = append $warnings "global.natsAuth.enabled is false: whoever reaches NATS reads and writes the broker's state." -}}
+{{- end -}}
+{{- if and .Values.nats.enabled (not .Values.global.natsTLS.enabled) -}}
+  {{- $warnings = append $warnings "global.natsTLS.enabled is false: the broker's state crosses the network unencrypted." -}}
+{{- end -}}
+{{- if and (include "maestrohub.clustered" .) (lt (.Values.global.natsReplicas | default 3 | int) 3) -}}
+  {{- $warnings = append $warnings (printf "global.natsReplicas is %d: with the loss of a NATS server acknowledged state is lost." (int .Values.global.natsReplicas)) -}}
+{{- end -}}
+{{- if .Values.storage.timescale.bundled.enabled -}}
+  {{- $warnings = append $warnings "storage.timescale.bundled is for trials: one copy, no backup. Give a database of your own in storage.timescale.existingSecret." -}}
+{{- end -}}
+{{- if not .Values.networkPolicy.enabled -}}
+  {{- $warnings = append $warnings "networkPolicy.enabled is false: every pod of the cluster reaches every port." -}}
+{{- end -}}
+{{- $inline := false -}}
+{{- range .Values.uns.clients.entries -}}{{- if .secret -}}{{- $inline = true -}}{{- end -}}{{- end -}}
+{{- if $inline -}}
+  {{- $warnings = append $warnings "uns.clients.entries holds secrets, and so does Helm's record of the release: use secretHash, or uns.clients.existingSecret." -}}
+{{- end -}}
+{{- range $warnings }}
+WARNING: {{ . }}
+{{- end -}}
+{{- end }}
