@@ -323,6 +323,13 @@ func (c *connection) attach(ctx context.Context, cl *client, p *mqtt.Connect, gr
 		s.shared.Member.Refused()
 		return &refusal{code: mqtt.ServerUnavailable, label: "fenced", detail: "this replica has lost the shared stores; try again"}
 	}
+	if s.shared != nil && s.shared.holders.overtaken(cl.id, c.held) {
+		// Claimed by another connection since, which may not have found this one to end. A
+		// claim whose answer came late is met here too: a clean session has no record that
+		// would tell. What is known after this finds the connection (ownerChanged).
+		cl.lock.Unlock()
+		return &refusal{code: mqtt.ServerUnavailable, label: "connect_budget", detail: "another connection has claimed the client identifier"}
+	}
 	c.attached = true
 	// A session belongs to its workspace; an API client that was moved begins anew.
 	if cl.session != nil && (p.CleanStart || cl.session.Workspace != grants.Workspace()) { // [MQTT-3.1.2-4]

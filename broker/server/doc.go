@@ -37,17 +37,20 @@
 // in memory only while it is connected here; what it is lives in its records, each
 // written on the condition that it is as this connection left it:
 //
-//	mqtt-sessions        which connection holds the client identifier (owner.go)
+//	mqtt-sessions        which connection holds the client identifier (owner.go, owners.go)
 //	mqtt-session-state   identity, expiry, subscriptions
 //	mqtt-session-cursor  everything outbound: position and unfinished deliveries
 //	mqtt-session-qos2    everything inbound: QoS 2 identifiers taken
 //	mqtt-session-will    the will, from before the CONNACK
 //	mqtt-routes          what this incarnation's sessions are fed live (routes.go)
 //
-// The take-up of a client identifier: read → claim by a conditional write → ask the
-// owner before over the mesh to let go, which settles and flushes (forward.go, flush) →
-// read again → confirm by a conditional write on each record → serve. A write of an
-// owner before then fails, and its connection ends.
+// The take-up of a client identifier: claim by a conditional write over the owner
+// record this replica knows of, and read the session's records beside it → ask the owner
+// before, if it still holds it, over the mesh to let go, which settles and flushes
+// (forward.go, flush), and read again → confirm by a conditional write on each record →
+// serve. A write of an owner before then fails, and its connection ends. The conditions
+// decide, not the order of the reads: owner.go says why that is enough, and how often a
+// CONNECT waits for the shared state.
 //
 // What leaves only after a record has landed waits in its recorder: a QoS 2 PUBLISH
 // and a PUBREL for the cursor, a PUBREC and a PUBCOMP for the identifiers taken.

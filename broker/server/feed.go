@@ -28,6 +28,7 @@ type feed struct {
 	next uint64
 	// done is next as of the last whole batch, readable without mu.
 	done      atomic.Uint64
+	began     uint64 // next at the start
 	directory *directory
 	// trim is the sequence at which the directory next forgets what the log has
 	// dropped. Owner: the goroutine of follow.
@@ -39,7 +40,8 @@ type feed struct {
 const trimEvery = 1 << 16
 
 // openFeed opens the workspace's log and its feed, once, and returns the log's
-// next sequence.
+// next sequence as far as it is known here: whatever is appended from now on lies
+// at or behind it.
 func (w *workspace) openFeed(ctx context.Context) (next uint64, err error) {
 	f := w.feed.Load()
 	if f == nil {
@@ -47,11 +49,30 @@ func (w *workspace) openFeed(ctx context.Context) (next uint64, err error) {
 			return 0, err
 		}
 	}
-	_, last, err := f.log.Bounds(ctx)
-	if err != nil {
+	if next, err = state.Known(ctx, f.log); err != nil {
 		return 0, fmt.Errorf("read the bounds of session log %q: %w", w.slug, err)
 	}
-	return last + 1, nil
+	return next, nil
+}
+
+// end opens the feed, and returns the log's next sequence, as openFeed does, and
+// the position of an entry before it with nothing, or little, in between.
+func (w *workspace) end(ctx context.Context) (next uint64, p cluster.Position, err error) {
+	if next, err = w.openFeed(ctx); err != nil {
+		return 0, p, err
+	}
+	f := w.feed.Load()
+	if entry, at, ok := f.directory.before(next); ok {
+		return next, cluster.Position{Sequence: entry, Time: at}, nil
+	}
+	if f.done.Load() == f.began { // nothing has come since: it ends where it ended
+		return next, cluster.Position{Sequence: f.began - 1}, nil
+	}
+	_, last, err := f.log.Bounds(ctx)
+	if err != nil {
+		return 0, p, fmt.Errorf("read the bounds of session log %q: %w", w.slug, err)
+	}
+	return last + 1, cluster.Position{Sequence: last}, nil
 }
 
 func (w *workspace) startFeed(ctx context.Context) (*feed, error) {
@@ -68,7 +89,7 @@ func (w *workspace) startFeed(ctx context.Context) (*feed, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the bounds of session log %q: %w", w.slug, err)
 	}
-	f := &feed{log: log, next: last + 1, directory: newDirectory(last + 1), trim: last + 1 + trimEvery}
+	f := &feed{log: log, next: last + 1, began: last + 1, directory: newDirectory(last + 1), trim: last + 1 + trimEvery}
 	f.done.Store(f.next)
 	w.feed.Store(f)
 	w.server.tasks.Add(1)

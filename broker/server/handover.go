@@ -9,7 +9,6 @@ import (
 	"maestrohub.io/uns/broker/access"
 	"maestrohub.io/uns/broker/cluster"
 	"maestrohub.io/uns/broker/ingest"
-	"maestrohub.io/uns/broker/mqtt"
 	"maestrohub.io/uns/broker/state"
 )
 
@@ -77,12 +76,13 @@ func (c *connection) lastWrites(ctx context.Context) {
 			_, _ = sh.received.Delete(ctx, id, h.received.revision)
 		}
 	}
-	if c.mayAct() {
+	if c.mayAct() && !c.elsewhere { // else another replica's claim stands over the record
 		ended := h.owner.End(c.how, time.Now())
 		revision, err := sh.owners.Update(ctx, id, ended.Encode(sh.Member.Floor()), h.ownerRevision)
 		switch {
 		case err == nil:
 			h.owner, h.ownerRevision = ended, revision
+			sh.holders.learn(id, ended, revision)
 		case !errors.Is(err, state.ErrConflict):
 			c.server.log.Warn("broker cluster: the end of a connection could not be written", "client_id", id, "error", err)
 		}
@@ -112,7 +112,10 @@ func (c *connection) giveBack() {
 		if h.will != nil && h.willRevision != 0 {
 			_, _ = sh.wills.Delete(ctx, cluster.WillKey(h.will.Connection), h.willRevision)
 		}
-		_, _ = sh.owners.Update(ctx, c.client.id, h.owner.End(cluster.Lost, time.Now()).Encode(sh.Member.Floor()), h.ownerRevision)
+		ended := h.owner.End(cluster.Lost, time.Now())
+		if revision, err := sh.owners.Update(ctx, c.client.id, ended.Encode(sh.Member.Floor()), h.ownerRevision); err == nil {
+			sh.holders.learn(c.client.id, ended, revision)
+		}
 	})
 }
 
@@ -246,44 +249,3 @@ func (d willDone) Complete(_ uint64, o ingest.Outcome) { d <- o }
 
 // Flush implements ingest.Completion.
 func (willDone) Flush() {}
-
-// followOwners closes connections whose client identifier another has claimed:
-// clean sessions have no record whose write would fail.
-func (sh *shared) followOwners() error {
-	w, err := sh.owners.Watch(sh.server.ctx, "")
-	if err != nil {
-		return err
-	}
-	sh.server.background(func(context.Context) {
-		for u := range w.Updates() {
-			if u.Key == "" || u.Deleted {
-				continue
-			}
-			sh.server.mu.Lock()
-			cl := sh.server.clients[u.Key]
-			sh.server.mu.Unlock()
-			if cl == nil {
-				continue
-			}
-			o, err := cluster.DecodeOwner(u.Value)
-			if err != nil {
-				continue
-			}
-			cl.lock.Lock()
-			c := cl.conn
-			taken := c != nil && c.held != nil && u.Revision > c.held.ownerRevision && o.Connection != c.held.owner.Connection
-			cl.lock.Unlock()
-			if taken {
-				// The claim asks this replica to let go, if it can; where the mesh is cut, this is
-				// how it is told. It is given the time to ask.
-				sh.server.agenda.add(time.Now().Add(releaseGrace), func() {
-					go c.end(ending{why: "taken_over", code: mqtt.SessionTakenOver, reason: "another connection took over", notify: true, taken: true})
-				})
-			}
-		}
-	})
-	return nil
-}
-
-// releaseGrace is how long a claim that was seen has to ask over the mesh.
-const releaseGrace = 500 * time.Millisecond

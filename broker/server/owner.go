@@ -17,13 +17,13 @@ import (
 )
 
 // found are the records of a client identifier as a CONNECT found them. Reads are
-// hints; the conditional writes that follow prove them.
+// hints; the conditional writes that follow prove them. A revision without a record
+// is that of a deletion.
 type found struct {
 	owner            *cluster.Owner
 	ownerRevision    uint64
 	session          *cluster.Session
 	sessionRevision  uint64
-	sessionTime      time.Time
 	cursor           *cluster.Cursor
 	cursorRevision   uint64
 	received         *cluster.Received
@@ -37,26 +37,67 @@ var errForeign = errors.New("client identifier held by another identity")
 // connection's: claim, have the old owner let go, read, confirm by writing. What
 // is confirmed fails every late write of whoever held it before.
 //
-// A round trip is a wait: the reads go out together, as do the writes that confirm.
+// A round trip is a wait, and what need not wait does not:
+//
+//  1. The claim is a write over the owner record that this replica's watch has
+//     told of. If that is behind, the write fails, and the record is read.
+//  2. The session's records are read beside the claim. That is as good as after it:
+//     each is confirmed by a write on the condition of the revision read, so whatever an
+//     owner before wrote between the read and that write makes it fail. Where an owner
+//     before has to let go first, they are read again once it has.
+//  3. The position in the log is looked up beside the writes that confirm.
+//
+// So a CONNECT waits once for a clean session, twice to resume one, three times for
+// a new one, and four times for a new one over an old one; once more each if a connection
+// at another replica has to let go.
 func (c *connection) takeOver(ctx context.Context, p *mqtt.Connect, grants *access.Grants) (present bool, err error) {
 	sh, id := c.server.shared, p.ClientID
 	sh.announce(id)
-	f, err := sh.read(ctx, id)
-	if err != nil {
-		return false, err
+	f, known := sh.recall(id, grants)
+	if !known {
+		if f, err = sh.read(ctx, id, everything); err != nil {
+			return false, err
+		}
 	}
 	for {
+		if known && f.foreign(grants, sh) {
+			// What is known may be old: another identity is refused only by what is stored.
+			known = false
+			if f, err = sh.read(ctx, id, everything); err != nil {
+				return false, err
+			}
+		}
 		if f.foreign(grants, sh) {
 			return false, errForeign
 		}
+		var beside chan *found
+		var failed error
+		if known {
+			beside = make(chan *found, 1)
+			go func() {
+				var r *found
+				r, failed = sh.read(ctx, id, c.needs(p, f))
+				beside <- r
+			}()
+		}
 		err = c.claimOwner(ctx, id, grants, f)
+		if beside != nil {
+			owner, revision := f.owner, f.ownerRevision
+			if f = <-beside; f != nil {
+				f.owner, f.ownerRevision = owner, revision
+			}
+		}
+		if err == nil && failed != nil {
+			return false, failed
+		}
 		if err == nil {
 			break
 		}
 		if !errors.Is(err, state.ErrConflict) {
 			return false, fmt.Errorf("claim client id %q: %w", id, err)
 		}
-		if f, err = sh.read(ctx, id); err != nil {
+		known = false
+		if f, err = sh.read(ctx, id, everything); err != nil {
 			return false, err
 		}
 	}
@@ -65,10 +106,14 @@ func (c *connection) takeOver(ctx context.Context, p *mqtt.Connect, grants *acce
 	} else if asked {
 		// The old owner has flushed: what was read before is old.
 		owner, revision := f.owner, f.ownerRevision
-		if f, err = sh.read(ctx, id); err != nil {
+		if f, err = sh.read(ctx, id, records); err != nil {
 			return false, err
 		}
 		f.owner, f.ownerRevision = owner, revision
+	}
+	if f.another(grants) {
+		// Another identity's after all: given back at once.
+		return false, errForeign
 	}
 	for {
 		present, err = c.confirm(ctx, p, grants, f)
@@ -77,7 +122,7 @@ func (c *connection) takeOver(ctx context.Context, p *mqtt.Connect, grants *acce
 		}
 		// A record moved after it was read: what the old owner still wrote before it let
 		// go, or another claim.
-		if f, err = sh.read(ctx, id); err != nil {
+		if f, err = sh.read(ctx, id, everything); err != nil {
 			return false, err
 		}
 		if f.owner == nil || f.owner.Connection != c.held.owner.Connection {
@@ -87,73 +132,146 @@ func (c *connection) takeOver(ctx context.Context, p *mqtt.Connect, grants *acce
 	}
 }
 
+// recall is what this replica knows of a client identifier without asking. known is
+// false where that is not enough to claim it: then it is read.
+//
+// Whoever wrote a record of the identifier had claimed it before. So a claim that
+// lands on the owner record known here proves that nobody else has come meanwhile, and
+// if that record is the same identity's, that no other identity's session can have. Where
+// it is another's, or there is none, the index of sessions tells whose the identifier
+// is, while it is proven fresh.
+func (sh *shared) recall(id string, grants *access.Grants) (f *found, known bool) {
+	f = &found{}
+	holder, ok := sh.holders.of(id)
+	if !ok {
+		return nil, false
+	}
+	if holder.revision > 0 {
+		f.owner, f.ownerRevision = &holder.owner, holder.revision
+	}
+	if (f.owner == nil || f.owner.Identity != grants.ClientID()) && !sh.Fresh.Fresh(time.Now()) {
+		return nil, false
+	}
+	f.newest(sh, id)
+	return f, true
+}
+
+// newest takes the session's state from the index where that has a later one. A
+// read may be older than what the watch has told; whichever it is, the conditional
+// write that follows proves it.
+func (f *found) newest(sh *shared, id string) {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if k := sh.known[id]; k != nil && k.revision > f.sessionRevision {
+		f.session, f.sessionRevision = k.session, k.revision
+	}
+}
+
+// which records are read.
+type which uint8
+
+const (
+	owner which = 1 << iota
+	stateOf
+	deliveries
+
+	records    = stateOf | deliveries
+	everything = owner | records
+)
+
+// needs are the records a CONNECT has to read beside its claim.
+func (c *connection) needs(p *mqtt.Connect, known *found) which {
+	if !p.CleanStart || c.sessionExpiry(p) > 0 {
+		return records
+	}
+	if known.ownerRevision == 0 && known.session == nil && c.server.shared.Fresh.Fresh(time.Now()) {
+		// Nobody has ever claimed it, which the claim proves, and a session older than the
+		// owner records are is in the index.
+		return 0
+	}
+	return stateOf
+}
+
 // announce tells the cluster that a device is back, so that its will is held.
 func (sh *shared) announce(id string) {
 	sh.Returning(id)
 	sh.Mesh.AnnounceReturning(id)
 }
 
-// read reads all records of a client identifier at once.
-func (sh *shared) read(ctx context.Context, id string) (*found, error) {
+// read reads records of a client identifier, all at once.
+func (sh *shared) read(ctx context.Context, id string, w which) (*found, error) {
 	f := &found{}
 	type result struct {
 		record state.Record
 		err    error
 	}
-	buckets := []state.Bucket{sh.owners, sh.sessions, sh.cursors, sh.received}
-	results := make([]chan result, len(buckets))
-	for i, b := range buckets {
-		results[i] = make(chan result, 1)
+	type reading struct {
+		done   chan result
+		decode func(r state.Record) error
+		at     *uint64
+	}
+	var readings []reading
+	begin := func(b state.Bucket, at *uint64, decode func(r state.Record) error) {
+		done := make(chan result, 1)
 		go func() {
 			r, err := b.Get(ctx, id)
-			results[i] <- result{r, err}
+			done <- result{r, err}
 		}()
+		readings = append(readings, reading{done, decode, at})
+	}
+	if w&owner != 0 {
+		begin(sh.owners, &f.ownerRevision, func(r state.Record) error {
+			o, err := cluster.DecodeOwner(r.Value)
+			f.owner = &o
+			return err
+		})
+	}
+	if w&stateOf != 0 {
+		begin(sh.sessions, &f.sessionRevision, func(r state.Record) (err error) {
+			f.session, err = cluster.DecodeSession(r.Value)
+			return err
+		})
+	}
+	if w&deliveries != 0 {
+		begin(sh.cursors, &f.cursorRevision, func(r state.Record) (err error) {
+			f.cursor, err = cluster.DecodeCursor(r.Value)
+			return err
+		})
+		begin(sh.received, &f.receivedRevision, func(r state.Record) (err error) {
+			f.received, err = cluster.DecodeReceived(r.Value)
+			return err
+		})
 	}
 	var all error
-	take := func(i int, decode func(r state.Record) error) {
-		r := <-results[i]
+	for _, reading := range readings {
+		r := <-reading.done
 		switch {
 		case errors.Is(r.err, state.ErrNotFound):
+			*reading.at = r.record.Revision
 		case r.err != nil:
 			all = errors.Join(all, r.err)
 		default:
-			all = errors.Join(all, decode(r.record))
+			*reading.at = r.record.Revision
+			all = errors.Join(all, reading.decode(r.record))
 		}
 	}
-	take(0, func(r state.Record) error {
-		o, err := cluster.DecodeOwner(r.Value)
-		f.owner, f.ownerRevision = &o, r.Revision
-		return err
-	})
-	take(1, func(r state.Record) (err error) {
-		f.session, err = cluster.DecodeSession(r.Value)
-		f.sessionRevision, f.sessionTime = r.Revision, r.Time
-		return err
-	})
-	take(2, func(r state.Record) (err error) {
-		f.cursor, err = cluster.DecodeCursor(r.Value)
-		f.cursorRevision = r.Revision
-		return err
-	})
-	take(3, func(r state.Record) (err error) {
-		f.received, err = cluster.DecodeReceived(r.Value)
-		f.receivedRevision = r.Revision
-		return err
-	})
 	if all != nil {
 		return nil, fmt.Errorf("read the records of client id %q: %w", id, all)
 	}
+	f.newest(sh, id)
 	return f, nil
 }
 
 // foreign reports whether the identifier is another identity's: by its session, or
 // by a connection of it that is open.
 func (f *found) foreign(grants *access.Grants, sh *shared) bool {
-	if f.session != nil && f.session.Identity != grants.ClientID() && !f.expired() {
-		return true
-	}
-	return f.owner != nil && f.owner.Identity != grants.ClientID() && f.owner.Ending == cluster.Held &&
+	return f.another(grants) || f.owner != nil && f.owner.Identity != grants.ClientID() && f.owner.Ending == cluster.Held &&
 		sh.Member.Ending(f.owner.Incarnation) == cluster.Held
+}
+
+// another reports whether the session is another identity's.
+func (f *found) another(grants *access.Grants) bool {
+	return f.session != nil && f.session.Identity != grants.ClientID() && !f.expired()
 }
 
 // expired reports whether the session's expiry has run out since its connection
@@ -172,18 +290,21 @@ func (c *connection) claimOwner(ctx context.Context, id string, grants *access.G
 	if !c.mayAct() {
 		return errBusy
 	}
-	var revision uint64
-	var err error
-	if f.ownerRevision == 0 {
-		revision, err = sh.owners.Create(ctx, id, owner.Encode(sh.Member.Floor()))
-	} else {
-		revision, err = sh.owners.Update(ctx, id, owner.Encode(sh.Member.Floor()), f.ownerRevision)
-	}
+	revision, err := write(ctx, sh.owners, id, owner.Encode(sh.Member.Floor()), f.ownerRevision)
 	if err != nil {
 		return err
 	}
+	sh.holders.learn(id, owner, revision)
 	c.held = &holding{owner: owner, ownerRevision: revision}
 	return nil
+}
+
+// write writes a record over what was found: at the revision, or where there is none.
+func write(ctx context.Context, b state.Bucket, id string, content []byte, revision uint64) (uint64, error) {
+	if revision == 0 {
+		return b.Create(ctx, id, content)
+	}
+	return b.Update(ctx, id, content, revision)
 }
 
 // release has the connection that held the identifier let go, wherever it is, and
@@ -224,10 +345,11 @@ func (c *connection) confirm(ctx context.Context, p *mqtt.Connect, grants *acces
 	if f.session != nil && !keep {
 		// [MQTT-3.1.2-4]: tombstone first, so that no later record is taken for the old
 		// session's.
-		if _, err := sh.sessions.Delete(ctx, id, f.sessionRevision); err != nil {
+		gone, err := sh.sessions.Delete(ctx, id, f.sessionRevision)
+		if err != nil {
 			return false, fmt.Errorf("end the old session of %q: %w", id, err)
 		}
-		f.sessionRevision = 0
+		f.session, f.sessionRevision = nil, gone
 		// Where its replica was the cause of the end, the device is just back.
 		if o := f.owner; o != nil && (o.Ending == cluster.Lost || o.Ending == cluster.Held && sh.Member.Ending(o.Incarnation) == cluster.Held) {
 			c.server.background(func(ctx context.Context) { c.server.sendEndedWill(ctx, o.Connection) })
@@ -251,13 +373,13 @@ func (c *connection) confirm(ctx context.Context, p *mqtt.Connect, grants *acces
 	}
 	h.cursor = recorder{bucket: sh.cursors, encode: c.encodeCursor}
 	h.received = recorder{bucket: sh.received, encode: c.encodeReceived}
-	next, err := c.ws.openFeed(ctx)
+	next, end, err := c.ws.end(ctx)
 	if err != nil {
 		return false, err
 	}
 	record := &cluster.Session{ID: cluster.NewID(), Identity: grants.ClientID(), Workspace: grants.Workspace(), Expiry: expiry}
-	cursor := &cluster.Cursor{}
 	received := &cluster.Received{}
+	var cursor *cluster.Cursor // nil: there is none, or a lost one
 	if keep {
 		kept := *f.session
 		kept.Expiry = expiry
@@ -265,30 +387,29 @@ func (c *connection) confirm(ctx context.Context, p *mqtt.Connect, grants *acces
 		if f.received != nil && f.received.Session == record.ID {
 			received = f.received
 		}
-	}
-	if keep && f.cursor != nil && f.cursor.Session == record.ID {
-		cursor = f.cursor
-		if err := c.restore(ctx, se, record, cursor); err != nil {
-			return false, err
+		if f.cursor != nil && f.cursor.Session == record.ID {
+			cursor = f.cursor
 		}
+	}
+	valid := true
+	if cursor != nil {
+		writes = append(writes, func() (err error) {
+			valid, err = c.ws.feed.Load().holds(ctx, cursor.Position)
+			return err
+		})
 	} else {
 		// A lost cursor, like a new session: fed from the tail.
+		cursor = &cluster.Cursor{Position: end}
 		se.Position = next
-		cursor.Position = cluster.Position{Sequence: next - 1, Time: c.ws.timeOf(next - 1)}
-		c.subscriptions(se, record, true)
 	}
+	restored := cursor == f.cursor
 	cursor.Session, received.Session = record.ID, record.ID
-	c.seen = cursor.Position
 	for _, packet := range received.PacketIDs {
 		se.Inbound.Add(packet)
 	}
 	put := func(b state.Bucket, content []byte, revision uint64, into *uint64) func() error {
 		return func() (err error) {
-			if revision == 0 {
-				*into, err = b.Create(ctx, id, content)
-			} else {
-				*into, err = b.Update(ctx, id, content, revision)
-			}
+			*into, err = write(ctx, b, id, content, revision)
 			return err
 		}
 	}
@@ -306,6 +427,14 @@ func (c *connection) confirm(ctx context.Context, p *mqtt.Connect, grants *acces
 			return false, err
 		}
 	}
+	if restored {
+		// The cursor was confirmed as it was found: what is made of one that is no position
+		// any more is written with the next snapshot, and decided again if that is lost.
+		c.restore(se, record, cursor, valid)
+	} else {
+		c.subscriptions(se, record, true)
+	}
+	c.seen = cursor.Position
 	h.record = record
 	return keep, nil
 }
@@ -323,14 +452,9 @@ func together(writes []func() error) error {
 	return all
 }
 
-// restore makes the session of its records. A position is valid only if the log
-// has an entry at it of the same time: a restored log reuses sequences.
-func (c *connection) restore(ctx context.Context, se *session.Session, record *cluster.Session, cursor *cluster.Cursor) error {
-	f := c.ws.feed.Load()
-	valid, err := f.holds(ctx, cursor.Position)
-	if err != nil {
-		return err
-	}
+// restore makes the session of its records. valid says that its position is one of
+// the log (holds).
+func (c *connection) restore(se *session.Session, record *cluster.Session, cursor *cluster.Cursor, valid bool) {
 	se.Missed = cursor.Missed
 	se.Position = cursor.Position.Sequence + 1
 	if !valid {
@@ -357,7 +481,6 @@ func (c *connection) restore(ctx context.Context, se *session.Session, record *c
 		}
 		se.Window.Restore(e)
 	}
-	return nil
 }
 
 // subscriptions makes the session's subscriptions of its record. since says that
@@ -383,6 +506,9 @@ func (c *connection) subscriptions(se *session.Session, record *cluster.Session,
 func (f *feed) holds(ctx context.Context, p cluster.Position) (bool, error) {
 	if p.Sequence == 0 {
 		return true, nil
+	}
+	if at := f.directory.timeOf(p.Sequence); at != 0 && at == p.Time {
+		return true, nil // the feed has seen it: of this log, whether it still has it or not
 	}
 	var end uint64 // of an append of ours, once one was needed
 	for {

@@ -17,7 +17,9 @@ type Record struct {
 // with an error: ErrConflict, ErrUnknown (it may land), or any other error, for
 // which nothing was written.
 type Bucket interface {
-	// Get reads one record. ErrNotFound if there is none or it is deleted.
+	// Get reads one record. ErrNotFound if there is none or it is deleted; the
+	// record returned with it then has the deletion's revision, 0 if none is known, at
+	// which Update brings it back in one write where Create has to find it out.
 	Get(ctx context.Context, key string) (Record, error)
 	// Put writes without a condition.
 	Put(ctx context.Context, key string, value []byte) (uint64, error)

@@ -47,6 +47,23 @@ type Tail interface {
 	Stop()
 }
 
+// Knower is a Log that can say, without asking anybody, what it is known to hold.
+type Knower interface {
+	// Known is the sequence after the last entry this replica knows to be there: by an
+	// append of its own, a read or the tail. Entries beyond it may be there too.
+	Known() uint64
+}
+
+// Known is a position of a log that every entry appended from now on lies behind,
+// and that asks the store only if the log does not know one by itself.
+func Known(ctx context.Context, log Log) (uint64, error) {
+	if k, ok := log.(Knower); ok {
+		return k.Known(), nil
+	}
+	_, last, err := log.Bounds(ctx)
+	return last + 1, err
+}
+
 // Spanner is a Log whose sequences have gaps that are no entries, so that the
 // difference of two is no count.
 type Spanner interface {

@@ -8,6 +8,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"log/slog"
 	"math/big"
 	"os"
 	"path/filepath"
@@ -16,6 +17,8 @@ import (
 	"time"
 
 	"maestrohub.io/uns/broker/config"
+	"maestrohub.io/uns/broker/state"
+	"maestrohub.io/uns/broker/state/jetstream"
 	"maestrohub.io/uns/tests/harness"
 	"maestrohub.io/uns/tests/mqtttest"
 	"maestrohub.io/uns/tools/localcluster/natsserver"
@@ -63,13 +66,40 @@ func Start(t *testing.T) *Site {
 	return s
 }
 
+// Bucket opens a bucket of what the replicas share, to look into it.
+func (s *Site) Bucket(t *testing.T, name string) state.Bucket {
+	t.Helper()
+	var servers []string
+	for _, server := range s.Servers {
+		servers = append(servers, "nats://"+server.Address)
+	}
+	store, err := jetstream.Open(jetstream.Options{Servers: servers, Replica: "test", Replicas: 3, MemberTTL: memberTTL, Logger: slog.New(slog.DiscardHandler),
+		Credentials: func() (string, string) { return "BROKER", "BROKER" }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := store.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	b, err := store.Bucket(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// memberTTL is the replicas' unless a test changes it.
+const memberTTL = 5 * time.Second
+
 // Replica starts one replica inside the test's process and waits until it serves.
 // Each has a historian of its own. change, if not nil, changes its configuration.
 func (s *Site) Replica(t *testing.T, id string, change func(*config.Config)) *mqtttest.Broker {
 	t.Helper()
 	b := mqtttest.Start(t, func(c *config.Config) {
 		c.ReplicaID = id
-		c.MemberTTL = 5 * time.Second
+		c.MemberTTL = memberTTL
 		for _, u := range s.URLs("BROKER") {
 			at := strings.LastIndex(u, "@")
 			c.NATS.Servers = append(c.NATS.Servers, "nats://"+u[at+1:])

@@ -31,7 +31,7 @@ func newLog(s *Store, workspaceID string) *log {
 	l.writer = newWriter(l, logPrefix+workspaceID+"."+newID())
 	l.feed = &feed{
 		conn: s.shared, stream: l.stream, subject: tailPrefix + workspaceID + ".>", every: 2 * time.Second,
-		begin: l.ring.reset, deliver: l.follow, lost: func(_, to uint64) { l.ring.reset(to) },
+		begin: l.ring.reset, deliver: l.follow, lost: l.lost,
 	}
 	return l
 }
@@ -127,6 +127,10 @@ func (l *log) Size(ctx context.Context) (int64, error) {
 	return info.State.Bytes, nil
 }
 
+// Known implements state.Knower. Of a batch in several messages, which lands as a
+// whole, the first one known makes all of it known.
+func (l *log) Known() uint64 { return firstSequence(l.known.Load() + 1) }
+
 // Bounds implements state.Log. It asks the leader.
 func (l *log) Bounds(ctx context.Context) (first, last uint64, err error) {
 	info, err := l.conn.info(ctx, l.stream)
@@ -205,6 +209,15 @@ func (l *log) follow(m message) {
 	}
 	l.note(len(entries))
 	l.ring.add(m.sequence, entries, len(m.data))
+}
+
+// lost takes in that the stream does not have messages that were expected. From
+// the first one on it was made anew: what was known of the one before is void.
+func (l *log) lost(from, to uint64) {
+	if from == 1 {
+		l.known.Store(0)
+	}
+	l.ring.reset(to)
 }
 
 // note takes in how many records a message had; messagesFor is how many messages

@@ -23,7 +23,7 @@ func (b *bucket) Get(ctx context.Context, key string) (state.Record, error) {
 		err = state.ErrNotFound
 	}
 	if err != nil {
-		return state.Record{}, fmt.Errorf("get %q from %s: %w", shorten(key), b.name, err)
+		return state.Record{Key: key, Revision: m.sequence}, fmt.Errorf("get %q from %s: %w", shorten(key), b.name, err)
 	}
 	b.seen(m.sequence)
 	b.live.add(m.sequence)

@@ -19,7 +19,11 @@ func (b *bucket) Get(ctx context.Context, key string) (state.Record, error) {
 	r := b.present(b.records[key], time.Now().UnixNano())
 	b.mu.RUnlock()
 	if r == nil || r.deleted {
-		return state.Record{}, fmt.Errorf("get %q from %s: %w", key, b.name, state.ErrNotFound)
+		gone := state.Record{Key: key}
+		if r != nil {
+			gone.Revision = r.revision
+		}
+		return gone, fmt.Errorf("get %q from %s: %w", key, b.name, state.ErrNotFound)
 	}
 	return r.public(), nil
 }

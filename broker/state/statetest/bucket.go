@@ -73,6 +73,13 @@ var bucketTests = []test{
 			b.Fatalf("deletion has revision %d after %d", gone, second)
 		}
 		b.absent(bucket, "a")
+		b.eventually("the revision of the deletion, from a read that finds nothing", func() (string, bool) {
+			r, err := bucket.Get(b.ctx, "a")
+			return fmt.Sprintf("%d, error %v", r.Revision, err), r.Revision == gone && r.Value == nil && errors.Is(err, state.ErrNotFound)
+		})
+		if r, err := bucket.Get(b.ctx, "never"); r.Revision != 0 {
+			b.Fatalf("a record that never was has revision %d, error %v", r.Revision, err)
+		}
 		b.conflict("late update", func() (uint64, error) { return bucket.Update(b.ctx, "a", []byte("late"), second) })
 		b.conflict("late delete", func() (uint64, error) { return bucket.Delete(b.ctx, "a", second) })
 		b.conflict("delete of a deleted record", func() (uint64, error) { return bucket.Delete(b.ctx, "a", gone) })

@@ -73,6 +73,22 @@ var logTests = []test{
 			b.Fatalf("read of a new log: %v, error %v", entries, err)
 		}
 	}},
+	{"what is known of a log lies behind what was appended and before what will be", func(b *bench) {
+		log := b.log()
+		for range 3 {
+			known, err := state.Known(b.ctx, log)
+			if err != nil {
+				b.Fatal(err)
+			}
+			next := b.append(log, "one", "two", "three")
+			if next < known {
+				b.Fatalf("appended at %d, where the log was known to go on from %d", next, known)
+			}
+			if known, err = state.Known(b.ctx, log); err != nil || known <= next+2 {
+				b.Fatalf("after an append of three at %d the log is known to go on from %d, error %v", next, known, err)
+			}
+		}
+	}},
 	{"a batch stands in the log as it was appended", func(b *bench) {
 		log := b.log()
 		before := time.Now()

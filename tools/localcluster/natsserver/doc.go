@@ -11,7 +11,9 @@
 //  3. A server is killed (kill -9), paused (SIGSTOP: its connections stay open
 //     and say nothing), resumed, stopped (SIGTERM, which hands its leaderships
 //     over first) and started again over what it had stored.
-//  4. StepDown moves a stream's leadership; Leader says where it is.
-//  5. Close ends all servers by process id. If the starter dies, the kernel
+//  4. Hold holds what a server sends for a while; OpenWaves counts how many round
+//     trips to it follow one another.
+//  5. StepDown moves a stream's leadership; Leader says where it is.
+//  6. Close ends all servers by process id. If the starter dies, the kernel
 //     ends them.
 package natsserver
