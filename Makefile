@@ -20,7 +20,7 @@ LISTEN    ?=
 
 .PHONY: help
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: run
 run: ## Start a broker to try out on this machine; LISTEN=0.0.0.0 for others to reach it
@@ -54,6 +54,11 @@ lint: ## gofmt, go vet, staticcheck
 bench: ## Measure this broker, mosquitto and nats-server in turns; prints the table of broker/README.md
 	@tools/setup/install
 	go run ./tools/mqttload compare $(BENCHFLAGS)
+
+.PHONY: bench-cluster
+bench-cluster: ## Measure two replicas and nats-server's MQTT, three copies each, in turns; prints the table
+	@tools/setup/install
+	go run ./tools/mqttload cluster $(BENCHFLAGS)
 
 .PHONY: fuzz
 fuzz: ## Run every fuzz target for FUZZTIME (20s) each

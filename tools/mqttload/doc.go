@@ -5,6 +5,7 @@
 //	mqttload pair|fanout|fanin ...     1 to 1, 1 to many, many to 1
 //	mqttload churn|idle|resume ...     connections that come and go, do nothing, come back
 //	mqttload compare                   our broker, mosquitto and nats-server in turns, as a Markdown table
+//	mqttload cluster                   two replicas and nats-server's MQTT, three copies each, likewise
 //
 // Topics are templates: {i} is a publisher's number. Our broker takes values into
 // an inbox and gives them out elsewhere:

@@ -113,6 +113,11 @@ func (s *Server) Dir() string { return s.dir }
 
 func (s *Server) data() string { return filepath.Join(s.dir, "data") }
 
+// PIDs returns the ids of the server's processes.
+func (s *Server) PIDs() []int {
+	return append(children(s.process.PID()), s.process.PID())
+}
+
 // Output returns what the server has logged since its last start.
 func (s *Server) Output() string {
 	if s.process == nil {

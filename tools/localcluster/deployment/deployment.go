@@ -23,6 +23,11 @@ type Options struct {
 	Model     string         // model.yaml; "": none
 	Settings  map[string]any // of every replica, as launch.BrokerOptions has them
 	Env       []string       // of every replica
+	// Direct leaves the proxies out, which cost CPU time where that is measured: no way
+	// can be harmed.
+	Direct bool
+	// SyncAlways makes the NATS servers sync each write before they answer.
+	SyncAlways bool
 }
 
 // Deployment is one broker with all it needs.
@@ -88,7 +93,7 @@ func (d *Deployment) fill(ctx context.Context) error {
 	}
 	var err error
 	if d.NATS, err = natsserver.Start(natsserver.Options{
-		Dir: d.file("nats"), Accounts: []string{account}, Users: map[string]natsserver.User{account: user}, MaxPayload: maxPayload,
+		Dir: d.file("nats"), Accounts: []string{account}, Users: map[string]natsserver.User{account: user}, MaxPayload: maxPayload, SyncAlways: d.options.SyncAlways,
 	}); err != nil {
 		return err
 	}
@@ -160,6 +165,18 @@ func (d *Deployment) NATSURL() string {
 		url += fmt.Sprintf(",nats://%s:%s@%s", user.Name, user.Password, s.Address)
 	}
 	return url[1:]
+}
+
+// PIDs are the ids of all processes of the deployment.
+func (d *Deployment) PIDs() []int {
+	var pids []int
+	for _, r := range d.Replicas {
+		pids = append(pids, r.Process().PID())
+	}
+	for _, s := range d.NATS.Servers {
+		pids = append(pids, s.PID())
+	}
+	return append(pids, d.Postgres.PIDs()...)
 }
 
 func (d *Deployment) file(name string) string { return filepath.Join(d.dir, name) }

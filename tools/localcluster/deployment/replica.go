@@ -30,25 +30,34 @@ func (d *Deployment) prepare(i int) (*Replica, error) {
 		return nil, err
 	}
 	listen := net.JoinHostPort("127.0.0.1", strconv.Itoa(ports[0]))
-	if r.Mesh, err = open(listen); err != nil {
-		return nil, err
-	}
+	advertise := listen
 	var servers, urls []string
 	for _, s := range d.NATS.Servers {
 		servers = append(servers, s.Address)
 	}
-	if r.NATS, err = open(servers...); err != nil {
-		r.Mesh.close()
-		return nil, err
-	}
-	for _, p := range r.NATS {
-		urls = append(urls, "nats://"+p.Address)
+	if d.options.Direct {
+		for i := range servers {
+			// Each replica prefers another server.
+			urls = append(urls, "nats://"+servers[(i+len(d.Replicas))%len(servers)])
+		}
+	} else {
+		if r.Mesh, err = open(listen); err != nil {
+			return nil, err
+		}
+		advertise = r.Mesh[0].Address
+		if r.NATS, err = open(servers...); err != nil {
+			r.Mesh.close()
+			return nil, err
+		}
+		for _, p := range r.NATS {
+			urls = append(urls, "nats://"+p.Address)
+		}
 	}
 	settings := map[string]any{
 		"replicaId":               r.ID,
 		"replicas":                d.options.Replicas,
 		"brokerMemberTTL":         d.options.MemberTTL.String(),
-		"brokerMesh":              map[string]any{"listen": listen, "advertise": r.Mesh[0].Address, "certFile": d.file("mesh.crt"), "keyFile": d.file("mesh.key")},
+		"brokerMesh":              map[string]any{"listen": listen, "advertise": advertise, "certFile": d.file("mesh.crt"), "keyFile": d.file("mesh.key")},
 		"nats":                    map[string]any{"servers": urls, "user": user.Name, "password": user.Password, "copies": min(3, len(urls))},
 		"historian.type":          "timescale",
 		"historian.timescale.url": d.Postgres.URL("postgres"),

@@ -19,6 +19,11 @@ func Build() (string, error) {
 	return launch.Build("tools/peers", "github.com/nats-io/nats-server/v2", "nats-server")
 }
 
+// BuildCLI compiles the nats command line and returns the binary's path.
+func BuildCLI() (string, error) {
+	return launch.Build("tools/peers", "github.com/nats-io/natscli/nats", "nats")
+}
+
 // Options say what cluster to start.
 type Options struct {
 	Dir     string // a folder for this cluster alone
@@ -32,6 +37,8 @@ type Options struct {
 	SyncAlways bool
 	// MaxPayload is the largest message in bytes. 0: nats-server's, 1 MiB.
 	MaxPayload int
+	// MQTT opens an MQTT listener on each server, whose streams have three copies.
+	MQTT bool
 	// TLS secures client connections with certificates in these files. Empty: plain.
 	TLS struct{ Cert, Key, CA string }
 	// Host is the address server i listens on. nil: 127.0.0.1 for all.
@@ -61,6 +68,7 @@ type Server struct {
 	Name    string
 	Address string // host:port for clients
 	Monitor string // host:port of its HTTP monitoring
+	MQTT    string // host:port for MQTT clients, if asked for
 
 	dir, binary string
 	process     *launch.Process
@@ -81,19 +89,20 @@ func Start(o Options) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	ports, err := launch.Reserve(3 * o.Servers)
+	ports, err := launch.Reserve(4 * o.Servers)
 	if err != nil {
 		return nil, err
 	}
 	c := &Cluster{options: o}
 	var routes []string
 	for i := range o.Servers {
-		routes = append(routes, fmt.Sprintf("nats://%s:%d", o.Host(i), ports[3*i+1]))
+		routes = append(routes, fmt.Sprintf("nats://%s:%d", o.Host(i), ports[4*i+1]))
 	}
 	for i := range o.Servers {
 		s := &Server{
-			Name: fmt.Sprintf("nats-%d", i), Address: fmt.Sprintf("%s:%d", o.Host(i), ports[3*i]),
-			Monitor: fmt.Sprintf("%s:%d", o.Host(i), ports[3*i+2]),
+			Name: fmt.Sprintf("nats-%d", i), Address: fmt.Sprintf("%s:%d", o.Host(i), ports[4*i]),
+			Monitor: fmt.Sprintf("%s:%d", o.Host(i), ports[4*i+2]),
+			MQTT:    fmt.Sprintf("%s:%d", o.Host(i), ports[4*i+3]),
 			dir:     filepath.Join(o.Dir, fmt.Sprintf("nats-%d", i)), binary: binary,
 		}
 		if err := os.MkdirAll(s.dir, 0o755); err != nil {
@@ -130,6 +139,10 @@ func (c *Cluster) config(s *Server, route string, routes []string) string {
 	if len(c.Servers) > 0 || c.options.Servers > 1 {
 		fmt.Fprintf(&b, "cluster { name: local, listen: %q, no_advertise: true, routes: [%s] }\n", route, strings.Join(routes, ", "))
 	}
+	if c.options.MQTT {
+		// As many values unacknowledged as a client's window allows.
+		fmt.Fprintf(&b, "mqtt { listen: %q, stream_replicas: 3, max_ack_pending: 65535 }\n", s.MQTT)
+	}
 	if t := c.options.TLS; t.Cert != "" {
 		fmt.Fprintf(&b, "tls { cert_file: %q, key_file: %q, ca_file: %q, timeout: 30 }\n", t.Cert, t.Key, t.CA)
 	}
@@ -150,6 +163,14 @@ func (s *Server) Start() error {
 	}
 	s.process = p
 	return nil
+}
+
+// Wipe removes what the server has stored, as when its volume is lost. It must not run.
+func (s *Server) Wipe() error {
+	if s.Alive() {
+		return fmt.Errorf("wipe %s: it runs", s.Name)
+	}
+	return os.RemoveAll(filepath.Join(s.dir, "jetstream"))
 }
 
 // Kill is kill -9, also of a paused server; it returns once it is gone.

@@ -16,7 +16,7 @@ import (
 var limits = map[string]any{
 	"embeddedBrokerLimits": map[string]any{
 		"maxClients": 20000, "maxPendingConnections": 20000, "maxConnectionsPerCredential": 20000,
-		"maxConnectsAuthenticating": 1000, "maxOfflineSessions": 1000, "maxSubscriberQueue": 100000,
+		"maxConnectsAuthenticating": 1000, "maxOfflineSessions": 2000, "maxSubscriberQueue": 100000,
 	},
 	"log": map[string]any{"level": "warn"},
 }

@@ -27,6 +27,18 @@ type Kind struct {
 type Running struct {
 	Target scenario.Target
 	stop   func()
+	// streams asks how many messages each JetStream stream has been written; nil: there
+	// are none to ask for.
+	streams func() (map[string]uint64, error)
+}
+
+// Streams is how many messages each JetStream stream of a cluster has been written so
+// far, nil if that is not known.
+func (r *Running) Streams() (map[string]uint64, error) {
+	if r.streams == nil {
+		return nil, nil
+	}
+	return r.streams()
 }
 
 // Stop ends the broker.

@@ -19,6 +19,7 @@ type Churn struct {
 	Name       string
 	Clients    int  // at once; each keeps its client id
 	Persistent bool // sessions that are kept and taken up again
+	Bare       bool // without the subscription
 	Warmup     time.Duration
 	Duration   time.Duration
 }
@@ -42,7 +43,7 @@ func (c Churn) Run(ctx context.Context, t *Target) (Result, error) {
 	}
 	run.connects.Reset()
 	cycles, at := run.cycles, loop.Clock()
-	cpu, err := cpuSeconds(t.PID)
+	cpu, err := t.cpu()
 	if err != nil {
 		return Result{}, err
 	}
@@ -56,7 +57,7 @@ func (c Churn) Run(ctx context.Context, t *Target) (Result, error) {
 	result := Result{Scenario: c.Name, Target: t.Name, Seconds: float64(loop.Clock()-at) / 1e9,
 		Cycles: run.cycles - cycles, Connect: latency(run.connects)}
 	result.CycleRate = float64(result.Cycles) / result.Seconds
-	if end, err := cpuSeconds(t.PID); err == nil && result.Cycles > 0 {
+	if end, err := t.cpu(); err == nil && result.Cycles > 0 {
 		result.CPUSeconds = end - cpu
 		result.CPUPerValue = result.CPUSeconds * 1e6 / float64(result.Cycles)
 	}
@@ -106,7 +107,7 @@ type visitor struct {
 
 func (v *visitor) dial() error {
 	v.began = v.run.loop.Clock()
-	_, err := v.run.loop.Dial(v.run.target.Address, v)
+	_, err := v.run.loop.Dial(v.run.target.other(v.topic), v)
 	return err
 }
 
@@ -125,12 +126,20 @@ func (v *visitor) Packet(c *wire.Conn, h mqtt.Header, body []byte) {
 			v.fail(fmt.Errorf("CONNECT of %s refused: %v", v.id, ack.Code))
 		}
 		record(v.run.connects, v.run.loop.Now-v.began)
+		if v.run.Bare {
+			v.leave(c)
+			return
+		}
 		c.Queue(append(c.Buffer(), t.subscribe(t.filter(v.topic), 1)...))
 	case mqtt.SUBACK:
-		v.leaving = true
-		c.Queue(append(c.Buffer(), t.disconnect()...))
-		c.Finish()
+		v.leave(c)
 	}
+}
+
+func (v *visitor) leave(c *wire.Conn) {
+	v.leaving = true
+	c.Queue(append(c.Buffer(), v.run.target.disconnect()...))
+	c.Finish()
 }
 
 func (v *visitor) fail(err error) {

@@ -19,6 +19,11 @@ type Flow struct {
 	Publishers  int
 	Subscribers int
 	QoS         byte
+	// Persistent: the subscribers' sessions are persistent. They are ended afterwards.
+	Persistent bool
+	// Same: subscribers are where the publishers are, if the broker has several
+	// addresses.
+	Same bool
 	// Window is how many values of a publisher may be on their way: unacknowledged,
 	// or not yet with every subscriber. It also bounds a paced run.
 	Window int
@@ -71,10 +76,14 @@ func (r *flowRun) connect(ctx context.Context) error {
 		filter = r.target.filterAll()
 	}
 	for i := range r.Subscribers {
-		s := &subscriber{target: r.target, loop: r.loop, id: fmt.Sprintf("load-sub-%d", i), filter: filter, qos: r.QoS,
+		s := &subscriber{target: r.target, loop: r.loop, id: fmt.Sprintf("load-sub-%d", i), filter: filter, qos: r.QoS, persistent: r.Persistent,
 			last: make([]uint32, r.Publishers), delivered: make([]int64, r.Publishers), latencies: r.deliveries}
+		address := r.target.other(i)
+		if r.Same {
+			address = r.target.Address
+		}
 		var err error
-		if s.conn, err = r.loop.Dial(r.target.Address, s); err != nil {
+		if s.conn, err = r.loop.Dial(address, s); err != nil {
 			return err
 		}
 		r.subscribers = append(r.subscribers, s)
@@ -161,6 +170,11 @@ func (r *flowRun) run(ctx context.Context) (Result, error) {
 		result.Failure = failed.Error()
 	}
 	r.losses(&result)
+	if r.Persistent {
+		if err := endSessions(ctx, r.target, r.loop, r.subscribers); err != nil && result.Failure == "" {
+			result.Failure = err.Error()
+		}
+	}
 	return result, nil
 }
 
@@ -272,7 +286,7 @@ func (r *flowRun) counts() (c counts, err error) {
 	for _, s := range r.subscribers {
 		c.recved += s.total
 	}
-	if c.cpu, err = cpuSeconds(r.target.PID); err != nil {
+	if c.cpu, err = r.target.cpu(); err != nil {
 		return c, err
 	}
 	c.loadCPU, err = cpuSeconds(os.Getpid())

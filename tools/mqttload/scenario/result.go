@@ -34,6 +34,10 @@ type Result struct {
 	Delivery Latency `json:"delivery,omitzero"`
 	Connect  Latency `json:"connect,omitzero"`
 
+	// Writes are the messages written to each JetStream stream, over the whole run, warm-up
+	// and connections included.
+	Writes map[string]uint64 `json:"writes,omitempty"`
+
 	CPUSeconds     float64 `json:"cpuSeconds,omitempty"`     // of the broker, user and system
 	CPUPerValue    float64 `json:"cpuPerValue,omitempty"`    // microseconds per delivery, or per acknowledgment if nothing is delivered
 	LoadCPUSeconds float64 `json:"loadCPUSeconds,omitempty"` // of the load generator
@@ -96,6 +100,9 @@ func (r *Result) Summary() string {
 	}
 	if r.CPUPerValue > 0 {
 		line("broker CPU    %.2f s, %.1f µs per value (load generator %.2f s)", r.CPUSeconds, r.CPUPerValue, r.LoadCPUSeconds)
+	}
+	if len(r.Writes) > 0 {
+		line("written       %v", r.Writes)
 	}
 	if r.RSSAfter > 0 {
 		line("memory        %.1f MiB before, %.1f MiB after", float64(r.RSSBefore)/(1<<20), float64(r.RSSAfter)/(1<<20))

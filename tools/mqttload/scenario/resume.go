@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -18,6 +19,7 @@ type Resume struct {
 	Values   int // for each session
 	QoS      byte
 	Payload  int // bytes
+	Window   int // of each publisher; 0: 20
 }
 
 const resumeLimit = 2 * time.Minute
@@ -45,7 +47,7 @@ func (r Resume) Run(ctx context.Context, t *Target) (Result, error) {
 	if err := r.publish(ctx, t, loop); err != nil {
 		return Result{}, err
 	}
-	cpu, err := cpuSeconds(t.PID)
+	cpu, err := t.cpu()
 	if err != nil {
 		return Result{}, err
 	}
@@ -83,12 +85,15 @@ func (r Resume) Run(ctx context.Context, t *Target) (Result, error) {
 	if waited != nil {
 		result.Failure = waited.Error()
 	}
-	if end, err := cpuSeconds(t.PID); err == nil && result.Delivered > 0 {
+	if end, err := t.cpu(); err == nil && result.Delivered > 0 {
 		result.CPUSeconds = end - cpu
 		result.CPUPerValue = result.CPUSeconds * 1e6 / float64(result.Delivered)
 	}
 	if end, err := cpuSeconds(os.Getpid()); err == nil {
 		result.LoadCPUSeconds = end - load
+	}
+	if err := endSessions(ctx, t, loop, sessions); err != nil && result.Failure == "" {
+		result.Failure = err.Error()
 	}
 	return result, nil
 }
@@ -103,7 +108,11 @@ func (r Resume) connect(t *Target, loop *wire.Loop, first bool) ([]*subscriber, 
 			s.filter = t.filter(i)
 		}
 		var err error
-		if s.conn, err = loop.Dial(t.Address, s); err != nil {
+		at := t.Address // where they leave; they come back elsewhere, if there is such a place
+		if !first {
+			at = t.other(i)
+		}
+		if s.conn, err = loop.Dial(at, s); err != nil {
 			return nil, err
 		}
 		sessions[i] = s
@@ -118,7 +127,7 @@ func (r Resume) publish(ctx context.Context, t *Target, loop *wire.Loop) error {
 	for i := range publishers {
 		var err error
 		// A window of its own each, small: all of them together are the load.
-		if publishers[i], err = newPublisher(t, loop, i, t.publishTopic(i), max(r.QoS, 1), 20, r.Payload); err != nil {
+		if publishers[i], err = newPublisher(t, loop, i, t.publishTopic(i), max(r.QoS, 1), cmp.Or(r.Window, 20), r.Payload); err != nil {
 			return err
 		}
 	}

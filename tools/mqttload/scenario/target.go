@@ -1,6 +1,8 @@
 package scenario
 
 import (
+	"errors"
+	"io/fs"
 	"net/netip"
 	"strconv"
 	"strings"
@@ -21,6 +23,13 @@ type Target struct {
 	PublishTopic   string
 	SubscribeTopic string
 	PID            int // of the broker, for CPU and memory; 0: not measured
+	// Others are further addresses of the same broker: subscribers, and clients that
+	// come and go, take turns over all of them; publishers use Address.
+	Others []netip.AddrPort
+	// PIDs, if not nil, are all processes of the broker, instead of PID.
+	PIDs func() []int
+	// Prefix begins the client ids of a run, so that one finds nothing of another.
+	Prefix string
 }
 
 func (t *Target) version() mqtt.Version {
@@ -45,11 +54,38 @@ func (t *Target) filterAll() string {
 	return strings.ReplaceAll(t.SubscribeTopic, "{i}", "+")
 }
 
+// other is the address of client number i of those that take turns: the last of the
+// others first.
+func (t *Target) other(i int) netip.AddrPort {
+	if i %= len(t.Others) + 1; i < len(t.Others) {
+		return t.Others[len(t.Others)-1-i]
+	}
+	return t.Address
+}
+
+// cpu returns the CPU time the broker has used, 0 if that is not measured.
+func (t *Target) cpu() (seconds float64, err error) {
+	if t.PIDs == nil {
+		return cpuSeconds(t.PID)
+	}
+	for _, pid := range t.PIDs() {
+		s, err := cpuSeconds(pid)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // a process that has just ended
+		}
+		if err != nil {
+			return 0, err
+		}
+		seconds += s
+	}
+	return seconds, nil
+}
+
 // connect returns the CONNECT of a client. A persistent one keeps its session
 // for an hour after it leaves.
 func (t *Target) connect(id string, persistent bool) []byte {
 	c := mqtt.Connect{
-		Version: t.version(), ClientID: id, CleanStart: !persistent,
+		Version: t.version(), ClientID: t.Prefix + id, CleanStart: !persistent,
 		Username: t.Username, HasUsername: t.Username != "",
 		Password: []byte(t.Password), HasPassword: t.Password != "",
 		ReceiveMaximum: 65535, RequestProblemInformation: true,
