@@ -101,7 +101,7 @@ func (c *connection) page(ctx context.Context, stream, filter string, from uint6
 	// Any server may be the one that is asked, a hung one too, which goes on being
 	// asked for as long as the others take it for alive. So the request is sent again
 	// soon, and the first whole answer counts, whichever attempt it is to.
-	next := time.NewTimer(c.roundTrip.overdue(0, 250*time.Millisecond, maxPageWait))
+	next := time.NewTimer(c.roundTrip.overdue(0, leastPageWait, maxPageWait))
 	defer next.Stop()
 	for try := 1; ; {
 		select {
@@ -118,7 +118,7 @@ func (c *connection) page(ctx context.Context, stream, filter string, from uint6
 			next.Reset(maxPageWait) // it is being answered
 		case <-next.C:
 			ask()
-			next.Reset(c.roundTrip.overdue(try, 250*time.Millisecond, maxPageWait))
+			next.Reset(c.roundTrip.overdue(try, leastPageWait, maxPageWait))
 			try++
 		case <-ctx.Done():
 			return nil, false, fmt.Errorf("read %s: %w: %w", stream, state.ErrUnavailable, ctx.Err())
@@ -128,8 +128,12 @@ func (c *connection) page(ctx context.Context, stream, filter string, from uint6
 	}
 }
 
-// maxPageWait is the longest wait for the next message of a page.
-const maxPageWait = 4 * time.Second
+// leastPageWait and maxPageWait bound the wait for the next message of a page before
+// it is asked for once more. Every second or third attempt goes to the hung server.
+const (
+	leastPageWait = 60 * time.Millisecond
+	maxPageWait   = 4 * time.Second
+)
 
 // errAgain: the answer broke off, or nobody was there to give one.
 var errAgain = errors.New("no answer")
