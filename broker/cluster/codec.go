@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"sync/atomic"
 )
 
 // Format numbers the layout of everything the replicas store and send. Formats
@@ -23,6 +24,13 @@ func (floor Format) writes() Format { return max(Oldest, min(floor, Newest)) }
 
 // ErrRecord is wrapped by every decoding error.
 var ErrRecord = errors.New("damaged record")
+
+// newer counts for the whole process, so that no reader of a record can forget to.
+var newer atomic.Uint64
+
+// NewerMet is how many records of a newer format than Newest this process has met,
+// and how often it was kept from joining by a floor above Newest.
+func NewerMet() uint64 { return newer.Load() }
 
 // appender writes a record: its format number, then the fields in order.
 type appender struct{ b []byte }
@@ -65,6 +73,9 @@ type parser struct {
 func parse(kind string, b []byte) *parser {
 	p := &parser{kind: kind, rest: b}
 	p.format = Format(p.uint("format"))
+	if p.err == nil && p.format > Newest {
+		newer.Add(1)
+	}
 	if p.err == nil && (p.format < Oldest || p.format > Newest) {
 		p.err = fmt.Errorf("%w: %s of format %d, this release reads %d to %d", ErrRecord, kind, p.format, Oldest, Newest)
 	}

@@ -63,6 +63,9 @@ func joinFloor(ctx context.Context, b state.Bucket, by Incarnation, oldest, newe
 			}
 			next, err2 := f.touch(by, oldest, newest)
 			if err2 != nil {
+				if f.Format > newest {
+					newer.Add(1)
+				}
 				return f.Format, err2
 			}
 			if _, err = b.Update(ctx, FloorKey, next.Encode(), r.Revision); err == nil {

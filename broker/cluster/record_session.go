@@ -1,6 +1,10 @@
 package cluster
 
-import "time"
+import (
+	"cmp"
+	"slices"
+	"time"
+)
 
 // Position is a place in a session log: a sequence and the store's time of the
 // entry at it. A restored log reuses sequences, so the sequence alone would take
@@ -37,6 +41,47 @@ type Subscription struct {
 // Lifetime is the expiry as a duration, bounded by maxSessionExpiry.
 func (s *Session) Lifetime(most time.Duration) time.Duration {
 	return min(time.Duration(s.Expiry)*time.Second, most)
+}
+
+// KeepSubscriptions holds a record that is about to be written over stored to the
+// rule that only a SUBSCRIBE or UNSUBSCRIBE changes subscriptions, and only those it
+// names: every other that differs, in what it asks for, is replaced by the stored one. It
+// returns the filters of those; there are none unless something is wrong.
+func (s *Session) KeepSubscriptions(stored *Session, named []string) (kept []string) {
+	asks := func(f *Subscription) Subscription {
+		a := *f
+		a.Since = Position{} // moves with the log, not with the client
+		return a
+	}
+	was := make(map[string]*Subscription, len(stored.Subscriptions))
+	for i := range stored.Subscriptions {
+		was[stored.Subscriptions[i].Filter] = &stored.Subscriptions[i]
+	}
+	is := s.Subscriptions[:0:0]
+	for i := range s.Subscriptions {
+		f := &s.Subscriptions[i]
+		old := was[f.Filter]
+		delete(was, f.Filter)
+		switch {
+		case slices.Contains(named, f.Filter) || old != nil && asks(old) == asks(f):
+			is = append(is, *f)
+		case old != nil:
+			is, kept = append(is, *old), append(kept, f.Filter)
+		default:
+			kept = append(kept, f.Filter)
+		}
+	}
+	for filter, old := range was {
+		if !slices.Contains(named, filter) {
+			is, kept = append(is, *old), append(kept, filter)
+		}
+	}
+	if len(kept) > 0 {
+		slices.SortFunc(is, func(a, b Subscription) int { return cmp.Compare(a.Filter, b.Filter) })
+		slices.Sort(kept)
+		s.Subscriptions = is
+	}
+	return kept
 }
 
 // Encode returns the record in the floor's format.

@@ -75,6 +75,9 @@ func (l *lane) end() {
 func (s *step4) shed() {
 	for _, e := range s.pending {
 		if e.refusal == 0 {
+			if e.qos == 0 && !e.alive && !e.clear {
+				s.lane.i.metrics.LiveMirrorDropped.Inc() // stored, and nobody sends it again
+			}
 			e.refuse(Shed, "this replica stopped serving before the value was settled")
 		}
 	}

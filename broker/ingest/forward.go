@@ -38,12 +38,14 @@ func (s *step4) forward(notices []*value.Value) {
 		s.unsent = reuse(s.unsent)
 		return
 	}
-	n, copies, dropped := 0, 0, 0
+	n, copies, dropped, once := 0, 0, 0, 0
 	var a *arrival
 	for ; n < len(s.unsent); n++ {
 		e := s.unsent[n]
 		if e.refusal != 0 && !e.forwardedRefused() {
-			dropped++ // its device is told that it was not taken
+			if e.refusal != Shed { // which shed has counted
+				dropped++ // its device is told that it was not taken
+			}
 			continue
 		}
 		if e.v.QoS == 2 && (e.log == waiting || e.log == flying) || e.clear && e.retained != landed {
@@ -51,6 +53,9 @@ func (s *step4) forward(notices []*value.Value) {
 		}
 		e.alive = true
 		copies++
+		if e.qos == 0 {
+			once++
+		}
 		s.batch = append(s.batch, e.v)
 		if s.linked != nil && e.qos > 0 && e.refusal == 0 && !e.out {
 			if a == nil {
@@ -70,18 +75,18 @@ func (s *step4) forward(notices []*value.Value) {
 		}
 	}
 	s.unsent = dropFront(s.unsent, n)
-	s.lane.i.metrics.LiveMirrorDropped.Add(float64(dropped))
 	if s.linked == nil {
 		s.batch, notices = append(s.batch, notices...), nil
 	}
 	if len(s.batch) > 0 {
 		if !s.lane.mayAct() {
 			s.shed()
-			copies = 0
+			copies, dropped = 0, dropped+once
 		} else {
 			s.deliver(s.batch, a)
 		}
 	}
+	s.lane.i.metrics.LiveMirrorDropped.Add(float64(dropped))
 	if len(notices) > 0 && s.lane.mayAct() {
 		s.deliver(notices, nil)
 	}

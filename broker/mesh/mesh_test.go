@@ -216,7 +216,7 @@ func TestOverflowLosesTheOldestAndCountsThem(t *testing.T) {
 			t.Errorf("%d counted as lost, %d arrived, of 1000", counted, len(got))
 		}
 		a.waitLinked(t, 1)
-		if s := a.Status(); s.Peers[0].Lost != uint64(counted) || s.LinksUp != 1 {
+		if s := a.Status(); s.Peers[0].Lost != uint64(counted) || s.LinksUp != 1 || s.LinksExpected != 1 {
 			t.Errorf("status %+v", s)
 		}
 	})
@@ -602,4 +602,34 @@ func TestNewSaysWhatIsMissing(t *testing.T) {
 			t.Errorf("without %s: %v, %v", want, m, err)
 		}
 	}
+}
+
+func TestLinksAreExpectedToReplicasThatServeWhileThisOneDoes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n, a, _, stop := two(t, nil)
+		defer stop()
+		a.waitLinked(t, 1)
+		links := func(step string, up, expected int) {
+			t.Helper()
+			if s := a.Status(); s.LinksUp != up || s.LinksExpected != expected {
+				t.Errorf("%s: %d of %d links up, want %d of %d", step, s.LinksUp, s.LinksExpected, up, expected)
+			}
+		}
+		links("linked", 1, 1)
+		n.set(true, false)
+		n.cut()
+		time.Sleep(time.Second)
+		links("cut", 0, 1)
+		b := a.Status().Peers[0].Peer
+		for _, state := range []State{Fenced, Stopped, Gone} {
+			b.State = state
+			a.SetPeer(b)
+			links(fmt.Sprint("the other has ended: ", state), 0, 0)
+			b.Incarnation, b.State = b.Incarnation+1, Serving
+			a.SetPeer(b)
+			links("the other lives anew", 0, 1)
+		}
+		a.End()
+		links("this one has ended", 0, 0)
+	})
 }

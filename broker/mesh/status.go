@@ -12,6 +12,9 @@ type Status struct {
 	Address     string // of the listener
 	Versions    Versions
 	LinksUp     int
+	// LinksExpected is how many links there ought to be: one to each other replica that
+	// serves, and none while this one has no life.
+	LinksExpected int
 	// BufferedBytes are kept for all peers.
 	BufferedBytes int
 	Peers         []PeerStatus
@@ -42,6 +45,7 @@ func (m *Mesh) Status() Status {
 		p.mu.Lock()
 		ps := PeerStatus{Peer: p.known, Reason: p.reason, Sent: p.sent.Load(), Received: p.received.Load(), Lost: p.lost.Load(), Unreadable: p.unreadable.Load()}
 		if pr := p.pair; pr != nil {
+			s.LinksExpected++
 			ps.Linked = pr.live.linked()
 			ps.BufferedBytes, ps.BufferedFrames = pr.out.bytes, pr.out.kept.len()+pr.out.fresh.len()
 			ps.SharesHeld = len(pr.shares)

@@ -45,6 +45,13 @@ func (b *builder) gauge(name, help string) prometheus.Gauge {
 	return g
 }
 
+// gauges is a gauge for each value of the labels, which its user sets.
+func (b *builder) gauges(name, help string, labels ...label) *prometheus.GaugeVec {
+	v := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: prefix + name, Help: help}, names(labels))
+	b.add(v, name, "gauge", help, labels...)
+	return v
+}
+
 func (b *builder) histogram(name, help string, buckets []float64) prometheus.Histogram {
 	h := prometheus.NewHistogram(prometheus.HistogramOpts{Name: prefix + name, Help: help, Buckets: buckets})
 	b.add(h, name, "histogram", help)
@@ -94,9 +101,11 @@ func (b *builder) byType(name, help string) ByType {
 	return by
 }
 
-// Reading is a gauge whose value someone keeps anyway and gives when asked; until then it is absent.
+// Reading is a gauge or a counter whose value someone keeps anyway and gives when asked; until then it is
+// absent.
 type Reading struct {
 	desc *prometheus.Desc
+	kind prometheus.ValueType
 	read atomic.Pointer[func() (float64, bool)]
 }
 
@@ -118,13 +127,20 @@ func (r *Reading) Collect(ch chan<- prometheus.Metric) {
 		return
 	}
 	if v, known := (*read)(); known {
-		ch <- prometheus.MustNewConstMetric(r.desc, prometheus.GaugeValue, v)
+		ch <- prometheus.MustNewConstMetric(r.desc, r.kind, v)
 	}
 }
 
 func (b *builder) reading(name, help string) *Reading {
-	r := &Reading{desc: prometheus.NewDesc(prefix+name, help, nil, nil)}
+	r := &Reading{desc: prometheus.NewDesc(prefix+name, help, nil, nil), kind: prometheus.GaugeValue}
 	b.add(r, name, "gauge", help)
+	return r
+}
+
+// count is a Reading of a counter.
+func (b *builder) count(name, help string) *Reading {
+	r := &Reading{desc: prometheus.NewDesc(prefix+name, help, nil, nil), kind: prometheus.CounterValue}
+	b.add(r, name, "counter", help)
 	return r
 }
 
@@ -132,7 +148,7 @@ func (b *builder) reading(name, help string) *Reading {
 func (b *builder) readings(name, help string, l label) []*Reading {
 	var all []*Reading
 	for _, value := range l.values {
-		r := &Reading{desc: prometheus.NewDesc(prefix+name, help, nil, prometheus.Labels{l.name: value})}
+		r := &Reading{desc: prometheus.NewDesc(prefix+name, help, nil, prometheus.Labels{l.name: value}), kind: prometheus.GaugeValue}
 		b.registry.MustRegister(r)
 		all = append(all, r)
 	}

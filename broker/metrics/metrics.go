@@ -70,6 +70,7 @@ type Metrics struct {
 	SessionLogAppendsReordered prometheus.Counter
 	SessionLogValuesMissed     prometheus.Counter
 	SessionLogReadsHeld        prometheus.Gauge
+	SessionLogBytes            *prometheus.GaugeVec // workspace
 	SessionSubscriptionsKept   prometheus.Counter
 	SubscribeIndexWaitTimeouts prometheus.Counter
 	RetainedMessages           *Reading
@@ -77,7 +78,9 @@ type Metrics struct {
 	Members                    *Reading
 	MembersGone                prometheus.Counter
 	MeshLinksUp                *Reading
+	MeshLinksExpected          *Reading
 	MeshValuesLost             prometheus.Counter
+	FormatUnreadable           *Reading
 	HTTPRequests               *prometheus.CounterVec // route, code
 	HTTPRequestSeconds         *prometheus.HistogramVec
 }
@@ -182,16 +185,19 @@ func New() *Metrics {
 	m.SessionLogAppendsReordered = b.counter("uns_broker_session_log_appends_reordered_total", "Values that landed in a session log after a later value of their topic.")
 	m.SessionLogValuesMissed = b.counter("uns_broker_session_log_values_missed_total", "Values persistent sessions missed because their session log had dropped them.")
 	m.SessionLogReadsHeld = b.gauge("uns_broker_session_log_reads_held", "Sessions whose reads of their log wait for the store.")
+	m.SessionLogBytes = b.gauges("uns_broker_session_log_bytes", "Bytes a workspace's session log takes in the store, one copy counted; bounded by brokerSessionLogMaxBytes. Of the logs this replica reads.", label{name: "workspace"})
 	m.SessionSubscriptionsKept = b.counter("uns_broker_session_subscriptions_kept_total", "State writes that would have changed stored subscriptions without a SUBSCRIBE; the stored ones were kept. Report it.")
 	m.SubscribeIndexWaitTimeouts = b.counter("uns_broker_subscribe_index_wait_timeouts_total", "SUBACKs sent before every replica was known to have applied the subscription.")
 	m.RetainedMessages = b.reading("uns_broker_retained_messages", "Retained messages held.")
 	m.RetainedPutSeconds = b.histogram("uns_broker_retained_put_seconds", "Time of one write to the retained store.", writeBuckets)
 
-	// Cluster. On a single node the readings are absent.
+	// Cluster. On a single node the readings are absent, but for the counter.
 	m.Members = b.reading("uns_broker_cluster_members", "Members of the cluster that are neither gone nor stopped, this replica included.")
 	m.MembersGone = b.counter("uns_broker_cluster_members_gone_total", "Replicas this one saw taken for gone.")
 	m.MeshLinksUp = b.reading("uns_broker_cluster_mesh_links_up", "Mesh links to other replicas that are up.")
+	m.MeshLinksExpected = b.reading("uns_broker_cluster_mesh_links_expected", "Mesh links there ought to be: one to each other replica that serves, none while this one does not.")
 	m.MeshValuesLost = b.counter("uns_broker_cluster_mesh_values_lost_total", "Live values for other replicas that were lost because more than 64 MiB waited for a link.")
+	m.FormatUnreadable = b.count("uns_broker_cluster_format_unreadable_total", "Records met in a newer format than this release reads, and attempts to join below the format floor.")
 
 	// HTTP.
 	m.HTTPRequests = b.counters("uns_http_requests_total", "HTTP requests answered, by route pattern and status code.", label{name: "route"}, label{name: "code"})

@@ -9,6 +9,7 @@ import (
 	"maestrohub.io/uns/broker/access"
 	"maestrohub.io/uns/broker/api"
 	"maestrohub.io/uns/broker/certificate"
+	"maestrohub.io/uns/broker/cluster"
 	"maestrohub.io/uns/broker/config"
 	"maestrohub.io/uns/broker/ingest"
 	"maestrohub.io/uns/broker/listener"
@@ -150,6 +151,7 @@ func (r *Replica) openAPI() {
 	})
 	m := r.metrics
 	m.RetainedMessages.From(func() float64 { return float64(r.retained.Len()) })
+	m.FormatUnreadable.From(func() float64 { return float64(cluster.NewerMet() + value.NewerMet()) })
 	m.HistorianBytes.FromKnown(func() (float64, bool) { return bytesBelow(r.historyDir()) })
 }
 

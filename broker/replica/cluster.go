@@ -104,6 +104,7 @@ func (r *Replica) openMember(ctx context.Context) error {
 	}
 	r.closers = append(r.closers, func() error { m.mesh.Close(); return nil })
 	r.metrics.MeshLinksUp.From(func() float64 { return float64(m.mesh.Status().LinksUp) })
+	r.metrics.MeshLinksExpected.From(func() float64 { return float64(m.mesh.Status().LinksExpected) })
 	sessions, err := store.Bucket(ctx, state.SessionState)
 	if err != nil {
 		return fmt.Errorf("open shared state: %w", err)
@@ -248,7 +249,7 @@ func (m *member) describe(c *api.ClusterStatus) {
 		c.Members = append(c.Members, e.Incarnation.Replica)
 	}
 	c.MemberCount = len(c.Members)
-	c.Fenced, c.DuplicateReplicaID, c.BelowFormatFloor = !s.Serving, s.Duplicate, s.Below
+	c.Fenced, c.DuplicateReplicaID, c.BelowFormatFloor = !s.Serving && s.Cause != 0, s.Duplicate, s.Below
 }
 
 // mayAct is the chain's question before each effect; nil on a single node, which

@@ -43,7 +43,7 @@ func (r *Replica) status() api.Status {
 	b := api.BrokerStatus{
 		Mode: "embedded", Version: r.version, Started: r.begun.UTC(), UptimeSeconds: int64(time.Since(r.begun) / time.Second),
 		Cluster: api.ClusterStatus{Replica: r.id, Mesh: "off", Members: []string{r.id}, MemberCount: 1,
-			SessionLogValuesMissed: int64(stats.Missed)},
+			SessionLogValuesMissed: int64(stats.Missed), SessionLogReadsHeld: int64(stats.ReadsHeld)},
 		Clients:     api.ClientsStatus{Connected: stats.Clients, Maximum: stats.MaxClients},
 		Sessions:    api.SessionsStatus{Persistent: stats.Persistent, Offline: stats.Offline, Subscriptions: stats.Subscriptions},
 		Listeners:   []api.Listener{},

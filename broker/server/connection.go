@@ -64,6 +64,7 @@ type connection struct {
 	// tail: the session has taken everything the feed has dispatched, so the feed
 	// delivers to it directly. Otherwise pump reads the log for it.
 	tail, pumping bool
+	holdsReads    bool          // see readsHeld
 	verdicts      topicVerdicts // what the session wants of the feed's directory
 	// seen is the last entry of the log the session is known to have looked at.
 	seen          cluster.Position
@@ -302,6 +303,7 @@ func (c *connection) end(e ending) {
 		return
 	}
 	c.server.metrics.Disconnects.WithLabelValues(e.why).Inc()
+	c.readsHeld(false)
 	if e.fenced {
 		c.out.discard() // nothing leaves after a fence but the reason
 		c.fenced = true

@@ -97,6 +97,7 @@ func (w *workspace) startFeed(ctx context.Context) (*feed, error) {
 		defer w.server.tasks.Done()
 		w.follow(f)
 	}()
+	w.server.background(func(ctx context.Context) { w.measure(ctx, log) })
 	return f, nil
 }
 
@@ -319,14 +320,29 @@ func (c *connection) holdReads(err error) {
 // nothing else starts one. The lock is held.
 func (c *connection) pauseReads() {
 	s := c.server
-	s.metrics.SessionLogReadsHeld.Inc()
+	c.readsHeld(true)
 	s.agenda.add(time.Now().Add(pumpRetry), func() {
-		s.metrics.SessionLogReadsHeld.Dec()
 		c.lock.Lock()
 		c.pumping = false
 		c.refill()
 		c.lock.Unlock()
 	})
+}
+
+// readsHeld notes whether the session's reads wait for the store: from one that
+// failed to one that does not, or to the end of the connection. The lock is held.
+func (c *connection) readsHeld(held bool) {
+	if c.holdsReads == held || held && c.ended {
+		return
+	}
+	c.holdsReads = held
+	if held {
+		c.server.readsHeld.Add(1)
+		c.server.metrics.SessionLogReadsHeld.Inc()
+	} else {
+		c.server.readsHeld.Add(-1)
+		c.server.metrics.SessionLogReadsHeld.Dec()
+	}
 }
 
 // reachTail puts a session that has read everything at the tail. false: there is
@@ -351,6 +367,7 @@ func (c *connection) reachTail(f *feed) bool {
 		return false
 	}
 	c.tail, c.pumping = true, false
+	c.readsHeld(false)
 	c.start()
 	return true
 }
@@ -378,6 +395,7 @@ func (c *connection) take(entries []state.Entry, to uint64) {
 	var subs []*session.Subscription
 	c.lock.Lock()
 	defer c.lock.Unlock()
+	c.readsHeld(false)
 	se := c.session
 	for i := range entries {
 		sequence := entries[i].Sequence

@@ -154,12 +154,12 @@ const (
 )
 
 // awaitSubscribed makes subscriptions known to the cluster before their SUBACK.
-func (c *connection) awaitSubscribed(ctx context.Context, landed []<-chan struct{}) error {
+func (c *connection) awaitSubscribed(ctx context.Context, landed []<-chan struct{}, named []string) error {
 	sh := c.server.shared
 	var revision uint64
 	if c.clustered() {
 		var err error
-		if revision, err = c.saveSession(ctx); err != nil {
+		if revision, err = c.saveSession(ctx, named); err != nil {
 			return err
 		}
 	}

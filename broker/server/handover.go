@@ -76,6 +76,14 @@ func (c *connection) lastWrites(ctx context.Context) {
 			_, _ = sh.received.Delete(ctx, id, h.received.revision)
 		}
 	}
+	c.lock.Lock()
+	changed := h.record != nil && !h.ends && !h.lost && h.record.Expiry != c.session.Expiry
+	c.lock.Unlock()
+	if changed && c.mayAct() { // by its DISCONNECT
+		if _, err := c.saveSession(ctx, nil); err != nil && !errors.Is(err, state.ErrConflict) {
+			c.server.log.Warn("broker cluster: the session expiry of a DISCONNECT could not be written", "client_id", id, "error", err)
+		}
+	}
 	if c.mayAct() && !c.elsewhere { // else another replica's claim stands over the record
 		ended := h.owner.End(c.how, time.Now())
 		revision, err := sh.owners.Update(ctx, id, ended.Encode(sh.Member.Floor()), h.ownerRevision)

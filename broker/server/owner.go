@@ -383,6 +383,7 @@ func (c *connection) confirm(ctx context.Context, p *mqtt.Connect, grants *acces
 	if keep {
 		kept := *f.session
 		kept.Expiry = expiry
+		c.server.keepSubscriptions(id, &kept, f.session, nil)
 		record = &kept
 		if f.received != nil && f.received.Session == record.ID {
 			received = f.received

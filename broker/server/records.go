@@ -211,11 +211,13 @@ func (c *connection) sessionRecord() *cluster.Session {
 	return &r
 }
 
-// saveSession writes the session's state and returns its revision. It is called
-// by the connection's own goroutine, one at a time.
-func (c *connection) saveSession(ctx context.Context) (uint64, error) {
+// saveSession writes the session's state and returns its revision; named are the
+// filters that a SUBSCRIBE or UNSUBSCRIBE changed. It is called by the connection's own
+// goroutine, or by its last writes after that has ended, one at a time.
+func (c *connection) saveSession(ctx context.Context, named []string) (uint64, error) {
 	c.lock.Lock()
 	next, revision := c.sessionRecord(), c.held.recordRevision
+	c.server.keepSubscriptions(c.client.id, next, c.held.record, named)
 	c.lock.Unlock()
 	written, err := retryUnknown(ctx, func() (uint64, error) {
 		return c.server.shared.sessions.Update(ctx, c.client.id, next.Encode(c.server.shared.Member.Floor()), revision)
@@ -227,6 +229,19 @@ func (c *connection) saveSession(ctx context.Context) (uint64, error) {
 	c.held.record, c.held.recordRevision = next, written
 	c.lock.Unlock()
 	return written, nil
+}
+
+// keepSubscriptions is asked before every write of a session's state that is no
+// clean start: a session that would forget a subscription nobody ended, or get one
+// nobody made, is written with those it has in the store.
+func (s *Server) keepSubscriptions(client string, next, stored *cluster.Session, named []string) {
+	kept := next.KeepSubscriptions(stored, named)
+	if len(kept) == 0 {
+		return
+	}
+	s.metrics.SessionSubscriptionsKept.Inc()
+	s.log.Error("broker cluster: a write would have changed a session's stored subscriptions without a SUBSCRIBE; they were kept: this is a fault of the broker, report it",
+		"client_id", client, "filters", kept)
 }
 
 // retryUnknown repeats a conditional write whose outcome is not known until it is:

@@ -73,6 +73,7 @@ type Server struct {
 	authenticating chan struct{}
 	stopping       atomic.Bool
 	missed         atomic.Uint64 // values the logs dropped unread
+	readsHeld      atomic.Int64  // sessions whose log reads wait for the store
 
 	mu         sync.Mutex
 	clients    map[string]*client              // by client identifier
@@ -180,12 +181,14 @@ type Stats struct {
 	Subscriptions int
 	// Missed counts values the session logs dropped before a session read them.
 	Missed uint64
+	// ReadsHeld are sessions whose reads of their log wait for the store.
+	ReadsHeld int
 }
 
 // Stats counts clients and sessions. It visits each: for status pages, not for
 // every message.
 func (s *Server) Stats() Stats {
-	st := Stats{MaxClients: s.limits.MaxClients, Missed: s.missed.Load()}
+	st := Stats{MaxClients: s.limits.MaxClients, Missed: s.missed.Load(), ReadsHeld: int(s.readsHeld.Load())}
 	s.mu.Lock()
 	st.Clients = s.connected
 	list := make([]*client, 0, len(s.clients))

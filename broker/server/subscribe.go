@@ -43,7 +43,11 @@ func (c *connection) onSubscribe(h mqtt.Header, body []byte) error {
 	if c.server.shared != nil {
 		landing := c.landing
 		c.landing = nil
-		if err := c.awaitSubscribed(c.server.ctx, landing); err != nil {
+		named := make([]string, len(p.Filters))
+		for i, f := range p.Filters {
+			named[i] = f.Filter
+		}
+		if err := c.awaitSubscribed(c.server.ctx, landing, named); err != nil {
 			return fmt.Errorf("save the session's subscriptions: %w", err)
 		}
 	}
@@ -90,15 +94,19 @@ func (c *connection) subscribe(f mqtt.Subscription, id uint32) (sub *session.Sub
 		return nil, false, 0, &mqtt.Error{Code: mqtt.MalformedPacket, Statement: "MQTT-4.7.1-1", Detail: err.Error()}
 	}
 	grants := c.currentGrants()
+	refused := func(reason string, code mqtt.ReasonCode) (*session.Subscription, bool, mqtt.ReasonCode, error) {
+		s.metrics.SubscriptionsRefused.WithLabelValues(reason).Inc()
+		return nil, false, code, nil
+	}
 	switch {
 	case shared && !features.SharedSubscriptions:
-		return nil, false, mqtt.SharedSubscriptionsNotSupported, nil
+		return refused("shared_unavailable", mqtt.SharedSubscriptionsNotSupported)
 	case id != 0 && !features.SubscriptionIdentifiers:
-		return nil, false, mqtt.SubscriptionIdentifiersNotSupported, nil
+		return refused("identifier_unavailable", mqtt.SubscriptionIdentifiersNotSupported)
 	case len(f.Filter) > s.limits.MaxTopicBytes || topic.Levels(bare) > s.limits.MaxTopicLevels:
-		return nil, false, mqtt.TopicFilterInvalid, nil
+		return refused("filter_invalid", mqtt.TopicFilterInvalid)
 	case !grants.ReadsAny(bare):
-		return nil, false, mqtt.NotAuthorized, nil
+		return refused("not_authorized", mqtt.NotAuthorized)
 	}
 	sub = &session.Subscription{Filter: f.Filter, Bare: bare, Share: share, QoS: f.QoS, NoLocal: f.NoLocal,
 		RetainAsPublished: f.RetainAsPublished, ID: id, Covered: grants.ReadsAll(bare)}
@@ -111,7 +119,7 @@ func (c *connection) subscribe(f mqtt.Subscription, id uint32) (sub *session.Sub
 		cancel()
 		if err != nil {
 			s.log.Error("embedded broker: subscription refused, no session log", "workspace", w.slug, "client_id", c.session.ClientID, "error", err)
-			return nil, false, mqtt.QuotaExceeded, nil
+			return refused("store", mqtt.QuotaExceeded)
 		}
 		sub.Since = next
 	}
@@ -121,7 +129,7 @@ func (c *connection) subscribe(f mqtt.Subscription, id uint32) (sub *session.Sub
 		return nil, false, 0, errEnded
 	}
 	if c.session.Subscription(f.Filter) == nil && c.session.Len() >= s.limits.MaxSubscriptionsPerClient {
-		return nil, false, mqtt.QuotaExceeded, nil
+		return refused("quota", mqtt.QuotaExceeded)
 	}
 	replaced := c.session.Subscribe(sub) // [MQTT-3.8.4-3]
 	c.verdicts = topicVerdicts{}
@@ -198,7 +206,7 @@ func (c *connection) onUnsubscribe(h mqtt.Header, body []byte) error {
 		}
 	}
 	if c.clustered() {
-		if _, err := c.saveSession(c.server.ctx); err != nil {
+		if _, err := c.saveSession(c.server.ctx, p.Filters); err != nil {
 			return fmt.Errorf("save the session's subscriptions: %w", err)
 		}
 	}

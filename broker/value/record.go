@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"sync/atomic"
 )
 
 // Format is the number every encoded record begins with. Formats are
@@ -12,6 +13,12 @@ const Format = 1
 
 // ErrRecord is wrapped by every error of DecodeRecord.
 var ErrRecord = errors.New("damaged value record")
+
+// newer counts for the whole process, so that no reader of a record can forget to.
+var newer atomic.Uint64
+
+// NewerMet is how many records of a newer format than Format this process has met.
+func NewerMet() uint64 { return newer.Load() }
 
 // Flag bits of a record, second byte after the format.
 const (
@@ -103,6 +110,9 @@ func (v *Value) bodySpan() (offset, length int) {
 func DecodeRecord(record []byte) (*Value, error) {
 	r := reader{rest: record}
 	if f := r.byte("format"); r.err == nil && f != Format {
+		if f > Format {
+			newer.Add(1)
+		}
 		return nil, fmt.Errorf("%w: format %d, this release reads %d", ErrRecord, f, Format)
 	}
 	flags := r.byte("flags")

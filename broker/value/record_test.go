@@ -72,8 +72,12 @@ func TestDamagedRecordsAreRefused(t *testing.T) {
 		t.Fatalf("record with a byte too many: error %v, want ErrRecord", err)
 	}
 	record[0] = Format + 1
+	before := NewerMet()
 	if _, err := DecodeRecord(record); !errors.Is(err, ErrRecord) {
 		t.Fatalf("record of another format: error %v, want ErrRecord", err)
+	}
+	if got := NewerMet() - before; got != 1 {
+		t.Fatalf("counted %d records of a newer format, want 1", got)
 	}
 }
 

@@ -56,6 +56,9 @@ func TestMaxSubscriptionsPerClient(t *testing.T) {
 		c.Unsubscribe(mqtttest.Data("plant", "a"))
 		c.Subscribe("c", 1)
 	}
+	if got := metric(t, b, `maestrohub_uns_broker_subscriptions_refused_total{reason="quota"}`); got != 2 {
+		t.Errorf("%v filters counted as refused for the quota, want 2", got)
+	}
 }
 
 func TestMaxTopicLevels(t *testing.T) {
@@ -83,6 +86,9 @@ func TestMaxTopicBytes(t *testing.T) {
 	c.Subscribe(fits, 1)
 	if got := c.TrySubscribe(fits+"x", 1); got != mqtt.TopicFilterInvalid {
 		t.Errorf("SUBSCRIBE of 101 bytes: %v, want %v", got, mqtt.TopicFilterInvalid)
+	}
+	if got := metric(t, b, `maestrohub_uns_broker_subscriptions_refused_total{reason="filter_invalid"}`); got != 1 {
+		t.Errorf("%v filters counted as refused for their shape, want 1", got)
 	}
 }
 
