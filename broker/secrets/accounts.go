@@ -10,10 +10,10 @@ import (
 	"golang.org/x/crypto/bcrypt"
 )
 
-// bcryptCost is what `nats server passwd` uses: about 0.1 s for each sign-in, of which there is one per connection.
-const bcryptCost = 11
-
 var (
+	// bcryptCost is what `nats server passwd` uses: about 0.1 s for each sign-in, of which there is one per connection.
+	// Tests lower it.
+	bcryptCost = 11
 	// natsScalar is a value of nats.conf that is not taken for something else: a number, a size, a switch.
 	natsScalar = regexp.MustCompile(`^([0-9]+([kmgtKMGT][iI]?[bB]?)?|true|false)$`)
 	// userLine finds what file wrote for a user. Hashes stand in quotes: text, whatever they hold.
