@@ -3,6 +3,9 @@
 // and status for people and programs. openapi.yaml describes every route; a test
 // holds the document, the route table and real answers against each other.
 //
+// page/ is the MQTT Broker page, served at /: hand-written files, embedded as they are,
+// that show GET /api/v1/system/uns/broker to whoever signs in there.
+//
 // Who may do what:
 //
 //   - /health, /metrics and the document need no credential and say nothing

@@ -25,7 +25,7 @@ type Overview struct {
 	// Sessions are the persistent ones of the workspace that was asked for, those
 	// furthest behind first.
 	Sessions []SessionOverview
-	// Logs are the session logs this replica has open.
+	// Logs are the session logs that somebody wants something of.
 	Logs []LogOverview
 }
 
@@ -84,17 +84,20 @@ func (s *Server) logs(ctx context.Context, o *Overview) (map[string]logEnd, erro
 	slugs := s.slugs()
 	slices.Sort(slugs)
 	for _, slug := range slugs {
-		f := s.workspace(slug).feed.Load()
-		if f == nil {
+		log, err := s.workspace(slug).openLog(ctx)
+		if err != nil {
+			return ends, fmt.Errorf("open session log %q: %w", slug, err)
+		}
+		if log == nil {
 			continue
 		}
-		_, last, err := f.log.Bounds(ctx)
+		_, last, err := log.Bounds(ctx)
 		if err != nil {
 			return ends, fmt.Errorf("read the bounds of session log %q: %w", slug, err)
 		}
-		ends[slug] = logEnd{f.log, last + 1}
+		ends[slug] = logEnd{log, last + 1}
 		l := LogOverview{Workspace: slug, Bytes: -1, Most: int64(s.options.Config.SessionLogMaxBytes)}
-		if sized, ok := f.log.(state.Sizer); ok {
+		if sized, ok := log.(state.Sizer); ok {
 			if l.Bytes, err = sized.Size(ctx); err != nil {
 				return ends, err
 			}
@@ -102,6 +105,18 @@ func (s *Server) logs(ctx context.Context, o *Overview) (map[string]logEnd, erro
 		o.Logs = append(o.Logs, l)
 	}
 	return ends, nil
+}
+
+// openLog returns the workspace's log where there must be one: this replica follows it, or
+// a persistent session somewhere wants something. nil: nobody needs one, and none is made.
+func (w *workspace) openLog(ctx context.Context) (state.Log, error) {
+	if f := w.feed.Load(); f != nil {
+		return f.log, nil
+	}
+	if w.wanted.Len() == 0 {
+		return nil, nil
+	}
+	return w.server.options.Store.Log(ctx, w.server.options.LogID(w.slug))
 }
 
 // behind is how many entries lie between the next one to read and the end.

@@ -59,19 +59,22 @@ function runbook(o, page) {
 // problems are what an operator should look at, worst first.
 function problems(o) {
   const list = [];
+  // A replica that nobody reaches explains the missing links of the others.
+  const unreached = o.replicas.filter((r) => !r.report).length;
   for (const r of o.replicas) {
     const report = r.report;
     if (report && !report.ready) {
       const { words, page } = whyNotReady(report.reason || "");
       list.push({ tone: "bad", title: `${r.replica} is not ready: ${report.reason}`, words, page });
     } else if (!report) {
-      list.push({ tone: "warn", title: `${r.replica} says nothing of itself to ${o.replica}`, words: `${r.reportError || "It is not linked."} Its figures are missing below; ask it directly.`, page: r.phase === "serving" ? "MaestroHubUNSBrokerMeshLinksDown.md" : "not-ready.md" });
-    }
-    if (r.link === "down" && r.phase === "serving") {
+      const age = o.memberTTLSeconds ? ` It last renewed its lease ${duration(r.leaseAgeSeconds)} ago; if it is dead, the others take it for gone from ${duration(1.5 * o.memberTTLSeconds)} on.` : "";
+      list.push({ tone: "warn", title: `${o.replica} cannot reach ${r.replica}`, page: r.phase === "serving" ? "MaestroHubUNSBrokerMeshLinksDown.md" : "not-ready.md",
+        words: `${r.link === "down" ? `No link${r.linkReason ? ` (${r.linkReason})` : ""}` : r.reportError}.${age} Its own figures are missing below. Live values for its subscribers wait for the link, ${bytes(r.waitingBytes)} of 64 MiB so far; persistent sessions miss nothing.` });
+    } else if (r.link === "down" && r.phase === "serving") {
       list.push({ tone: "warn", title: `${o.replica} has no link to ${r.replica}`, page: "MaestroHubUNSBrokerMeshLinksDown.md",
         words: `Live subscribers on one side miss values of the other until it is back; persistent sessions do not. ${bytes(r.waitingBytes)} of 64 MiB wait for the link. ${r.linkReason || ""}` });
     }
-    if (report && report.linksUp < report.linksExpected && r.link !== "down") {
+    if (report && report.linksUp + unreached < report.linksExpected && r.link !== "down") {
       list.push({ tone: "warn", title: `${r.replica} has ${report.linksUp} of ${report.linksExpected} links`, page: "MaestroHubUNSBrokerMeshLinksDown.md", words: "Live values of the replicas it is not linked with come late there." });
     }
     if (report && report.ready) {
@@ -132,7 +135,8 @@ function replicas(o) {
   const tone = { serving: "good", starting: "warn", stopping: "warn", fenced: "bad" };
   rows("replicas", o.replicas.map((r) => {
     const report = r.report;
-    const state = report && !report.ready && r.phase === "serving" ? chip("bad", "not ready") : chip(tone[r.phase] || "warn", r.phase);
+    const state = report && !report.ready && r.phase === "serving" ? chip("bad", "not ready")
+      : !report && r.phase === "serving" ? chip("warn", "no answer") : chip(tone[r.phase] || "warn", r.phase);
     const b = report && band(report.store);
     return node("tr", {},
       head(r.replica + (r.link === "self" && o.replicas.length > 1 ? " (answers)" : "")),

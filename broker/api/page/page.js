@@ -14,7 +14,8 @@ class Refused extends Error {}
 async function ask(path, options = {}) {
   let response;
   try {
-    response = await fetch(path, { ...options, signal: AbortSignal.timeout(patience), cache: "no-store" });
+    // Without "omit" a browser answers 401 with a dialog of its own, and this page waits for it.
+    response = await fetch(path, { ...options, credentials: "omit", signal: AbortSignal.timeout(patience), cache: "no-store" });
   } catch (e) {
     throw new Error(e.name === "TimeoutError" ? `No answer within ${patience / 1000} s.` : "The broker cannot be reached.");
   }

@@ -1,0 +1,251 @@
+package page_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+
+	"maestrohub.io/uns/tests/harness"
+	"maestrohub.io/uns/tools/localcluster/deployment"
+)
+
+var clients = harness.Clients("press-7", "hmi", "admin")
+
+// window is a browser tab.
+type window struct {
+	t   *testing.T
+	ctx context.Context
+}
+
+// open starts a browser of a size and shows a page.
+func open(t *testing.T, width, height int64, url string) *window {
+	t.Helper()
+	harness.Require(t, "/usr/bin/chromium")
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath("/usr/bin/chromium"), chromedp.NoSandbox,
+		chromedp.Flag("disable-dev-shm-usage", true), chromedp.Flag("disable-quic", true), chromedp.UserDataDir(t.TempDir()), chromedp.WindowSize(int(width), int(height)))
+	allocated, free := chromedp.NewExecAllocator(context.Background(), options...)
+	ctx, stop := chromedp.NewContext(allocated)
+	t.Cleanup(func() {
+		stop()
+		free()
+	})
+	// The first action starts the browser, which must outlive any bound of it.
+	if err := chromedp.Do(ctx, chromedp.EmulateViewport(width, height)); err != nil {
+		t.Fatalf("start the browser: %v", err)
+	}
+	w := &window{t, ctx}
+	w.run("open "+url, chromedp.Navigate(url))
+	return w
+}
+
+func (w *window) run(what string, actions ...chromedp.Action[chromedp.Void]) {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(w.ctx, harness.Patience)
+	defer cancel()
+	if err := chromedp.Do(ctx, actions...); err != nil {
+		w.t.Fatalf("%s: %v\npage:\n%s", what, err, w.try("document.body.innerText"))
+	}
+}
+
+// try evaluates an expression to a text, or says why it cannot.
+func (w *window) try(expression string) string {
+	ctx, cancel := context.WithTimeout(w.ctx, 5*time.Second)
+	defer cancel()
+	text, err := chromedp.Run(ctx, chromedp.Evaluate[string]("String("+expression+")"))
+	if err != nil {
+		return err.Error()
+	}
+	return text
+}
+
+// until waits for an expression to be true.
+func (w *window) until(what, expression string) {
+	w.t.Helper()
+	harness.Eventually(w.t, what, func() (bool, string) {
+		said := w.try(expression)
+		if said == "true" {
+			return true, ""
+		}
+		return false, said + "; page:\n" + w.try("document.querySelector('main').innerText")
+	})
+}
+
+// says waits until an element's text contains each of the texts.
+func (w *window) says(selector string, texts ...string) {
+	w.t.Helper()
+	for _, text := range texts {
+		w.until(fmt.Sprintf("%s says %q", selector, text), fmt.Sprintf("document.querySelector(%q).innerText.includes(%q)", selector, text))
+	}
+}
+
+func (w *window) signIn(client, secret string) {
+	w.t.Helper()
+	w.run("sign in as "+client, chromedp.WaitVisible("#sign-in"), chromedp.SetValue("#client", client), chromedp.SetValue("#secret", secret), chromedp.Click("#sign-in button"))
+}
+
+// picture leaves a screenshot of the whole page, where they are wanted.
+func (w *window) picture(name string) {
+	w.t.Helper()
+	folder := os.Getenv("PAGE_SCREENSHOTS")
+	if folder == "" {
+		return
+	}
+	png, err := chromedp.Run(w.ctx, chromedp.FullScreenshot(100))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(folder, name+".png"), png, 0o644); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *window) dark(on bool) {
+	w.t.Helper()
+	scheme := "light"
+	if on {
+		scheme = "dark"
+	}
+	w.run("theme", chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+		_, err := cdp.Call(ctx, t, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
+		return err
+	}))
+}
+
+func TestThePageShowsAClusterWhileAReplicaDies(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	d, err := deployment.Start(ctx, deployment.Options{Binary: harness.Binary(t), Replicas: 3, MemberTTL: 5 * time.Second, Clients: clients})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			for _, r := range d.Replicas {
+				t.Logf("%s printed:\n%s", r.ID, r.Output())
+			}
+		}
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	brokers := make([]*harness.Broker, len(d.Replicas))
+	for i, r := range d.Replicas {
+		brokers[i] = harness.Attach(r.Broker, clients)
+	}
+	// A session that is away and one device that publishes for it.
+	kept := brokers[1].ConnectAs("hmi", "hmi-1")
+	kept.CleanStart, kept.SessionExpiry = false, 600
+	away := brokers[1].Dial(t)
+	away.Connect(kept)
+	away.Subscribe(harness.Data("line/#"), 1)
+	away.Close()
+	device := brokers[0].Dial(t)
+	device.Connect(brokers[0].ConnectAs("press-7", "press-7-a"))
+	publish := func(from, to int) {
+		for i := from; i < to; i++ {
+			device.Publish(harness.Inbox("press-7", "line/1"), 1, fmt.Sprint(i))
+		}
+	}
+	publish(0, 50)
+
+	w := open(t, 1280, 900, "http://"+d.Replicas[0].HTTP+"/")
+	w.signIn("admin", "wrong")
+	w.says("#refused", "no such client, or not its secret")
+	w.picture("1-refused")
+	w.signIn("admin", harness.Secret("admin"))
+	w.says("#verdict", "All 3 replicas serve.", "All 3 replicas are linked.")
+	w.says("#answer", "Answered by "+d.Replicas[0].ID)
+	for _, r := range d.Replicas {
+		w.says("#replicas", r.ID)
+	}
+	// A log's sequences have gaps, so what is behind is an estimate.
+	w.until("about 50 values are behind", behind(45, 55))
+	w.says("#logs", harness.Workspace)
+	w.says("#limits", "maxClients at "+d.Replicas[2].ID)
+	publish(50, 80)
+	w.says("#in-now", "QoS 1")
+	w.until("about 80 values are behind", behind(72, 88))
+	w.until("no error of the page", `!document.body.classList.contains("stale")`)
+	w.picture("2-whole")
+	w.dark(true)
+	w.picture("3-dark")
+	w.dark(false)
+
+	d.Replicas[2].Kill()
+	w.says("#problems", d.Replicas[0].ID+" cannot reach "+d.Replicas[2].ID, "runbooks/MaestroHubUNSBrokerMeshLinksDown.md")
+	w.says("#verdict", "2 of 3")
+	w.picture("4-killed")
+	w.until("the dead one is judged gone", fmt.Sprintf(`!document.querySelector("#replicas").innerText.includes(%q)`, d.Replicas[2].ID))
+	w.says("#verdict", "All 2 replicas serve.")
+	if err := d.Replicas[2].Start(ctx); err != nil {
+		t.Fatal(err)
+	}
+	w.says("#verdict", "All 3 replicas serve.", "All 3 replicas are linked.")
+
+	t.Run("on a phone", func(t *testing.T) {
+		p := open(t, 390, 844, "http://"+d.Replicas[0].HTTP+"/")
+		p.signIn("admin", harness.Secret("admin"))
+		p.says("#verdict", "All 3 replicas serve.")
+		p.until("nothing is wider than the screen", "document.documentElement.scrollWidth <= 390")
+		p.picture("5-phone")
+	})
+
+	d.Replicas[0].Kill()
+	w.says("#verdict", "cannot be reached", "trying again")
+	w.picture("6-unreachable")
+}
+
+// behind is whether hmi-1 is shown to be so many values behind.
+func behind(least, most int) string {
+	return fmt.Sprintf(`[...document.querySelectorAll("#sessions tbody tr")].some(r => r.cells[0].innerText === "hmi-1" && r.cells[3].innerText >= %d && r.cells[3].innerText <= %d)`, least, most)
+}
+
+func TestThePageOfASingleNode(t *testing.T) {
+	b := harness.Start(t, harness.Options{Clients: clients})
+	w := open(t, 1280, 900, "http://"+b.HTTP+"/")
+	w.signIn("admin", harness.Secret("admin"))
+	w.says("#verdict", "Serving.", "A single node")
+	w.until("every text has a contrast of 4.5 in both themes, every control a name", accessible)
+	w.dark(true)
+	w.until("also in the dark", accessible)
+	w.run("by keyboard", chromedp.KeyEvent("\t"))
+	if focus := w.try("document.activeElement !== document.body"); focus != "true" {
+		t.Errorf("the tab key reaches nothing")
+	}
+	w.run("leave", chromedp.Click("#leave"))
+	w.run("and the sign-in is back", chromedp.WaitVisible("#sign-in"))
+	if token := w.try("sessionStorage.getItem('token')"); token != "null" {
+		t.Errorf("after signing out the token %q is still kept", token)
+	}
+	if strings.Contains(w.try("document.documentElement.innerHTML"), harness.Secret("admin")) {
+		t.Errorf("after signing out the secret is still in the page")
+	}
+}
+
+// accessible checks what can be computed: contrast of text on its ground (WCAG 2.2, 1.4.3) and
+// that each control has a name. It returns true or what is wrong.
+const accessible = `(() => {
+  const rgb = c => (c.match(/[\d.]+/g) || []).map(Number);
+  const light = c => { const [r, g, b] = c.map(v => (v /= 255) <= .03928 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4); return .2126 * r + .7152 * g + .0722 * b };
+  const ground = e => { for (; e; e = e.parentElement) { const c = rgb(getComputedStyle(e).backgroundColor); if (c.length && c[3] !== 0) return c } return [255, 255, 255] };
+  for (const e of document.querySelectorAll("main *, header *")) {
+    if (!e.checkVisibility() || ![...e.childNodes].some(n => n.nodeType === 3 && n.data.trim())) continue;
+    const [a, b] = [light(rgb(getComputedStyle(e).color).slice(0, 3)), light(ground(e).slice(0, 3))].sort((x, y) => y - x);
+    const ratio = (a + .05) / (b + .05);
+    if (ratio < 4.5) return e.tagName + " " + e.innerText.slice(0, 40) + ": contrast " + ratio.toFixed(2);
+  }
+  for (const e of document.querySelectorAll("button, input, meter, a, [role=region], [role=img]")) {
+    const by = (e.getAttribute("aria-labelledby") || "").split(" ").map(i => document.getElementById(i)?.textContent || "").join("");
+    if (!(e.getAttribute("aria-label") || by || e.labels?.length || e.textContent.trim())) return e.outerHTML.slice(0, 80) + ": no name";
+  }
+  if (!document.documentElement.lang || !document.title) return "no language or title";
+  return true;
+})()`
