@@ -217,10 +217,15 @@ func (d *Device) disconnected(h mqtt.Header, body []byte) error {
 	return errLost
 }
 
-// close ends the connection without a DISCONNECT.
+// close ends the connection: without a DISCONNECT, unless the device has a will,
+// which is for those that are lost.
 func (d *Device) close() error {
 	if d.nc == nil {
 		return nil
+	}
+	if d.Will != nil {
+		_ = d.nc.SetWriteDeadline(time.Now().Add(patience))
+		_, _ = d.nc.Write((&mqtt.Disconnect{}).Append(nil, d.Version)) // to a connection that may be gone
 	}
 	if err := d.nc.Close(); err != nil && !d.Roams {
 		return err

@@ -17,6 +17,10 @@ type Subscriber struct {
 	Filter string
 	QoS    byte
 	Loss   int // packets between two losses, at most; 0: none
+	// Pings: after so long without a packet the subscriber asks with a PINGREQ whether
+	// the broker is there, and takes the connection for lost after twice as long again.
+	// 0: it waits for ever, as one whose network is never cut may.
+	Pings time.Duration
 	// Changed has room for one signal: subscribed, or a value came.
 	Changed chan struct{}
 
@@ -139,9 +143,23 @@ func (s *Subscriber) signal() {
 }
 
 func (s *Subscriber) receive(ctx context.Context, calm <-chan struct{}) error {
-	last := time.Now()
+	last, asked := time.Now(), false
 	for {
 		h, body, err := s.read(time.Now().Add(time.Second))
+		if quiet := time.Since(last); s.Pings > 0 && errors.Is(err, os.ErrDeadlineExceeded) && ctx.Err() == nil {
+			switch {
+			case quiet > 3*s.Pings:
+				s.happened("lost", 0)
+				_ = s.nc.Close()
+				return fmt.Errorf("%w: no answer to a PINGREQ for %v", errLost, 2*s.Pings)
+			case quiet > s.Pings && !asked:
+				asked = true
+				s.out = mqtt.AppendPingreq(s.out)
+				if err := s.flush(); err != nil {
+					return err
+				}
+			}
+		}
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
@@ -153,7 +171,7 @@ func (s *Subscriber) receive(ctx context.Context, calm <-chan struct{}) error {
 			}
 			return s.lost(err)
 		}
-		last = time.Now()
+		last, asked = time.Now(), false
 		select {
 		case <-calm:
 			s.left = -1
@@ -207,6 +225,7 @@ func (s *Subscriber) take(h mqtt.Header, body []byte) error {
 		}
 		delete(s.held, a.PacketID)
 		s.out = mqtt.AppendAck(s.out, s.Version, mqtt.PUBCOMP, a.PacketID, mqtt.Success)
+	case mqtt.PINGRESP:
 	case mqtt.DISCONNECT:
 		return s.disconnected(h, body)
 	default:
