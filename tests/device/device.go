@@ -19,7 +19,9 @@ type Device struct {
 	Version          mqtt.Version
 	// Address says where the next connection goes.
 	Address func() string
-	Random  *rand.Rand
+	// Dial opens a connection to an address. nil: TCP.
+	Dial   func(address string) (net.Conn, error)
+	Random *rand.Rand
 	// Fresh: no session of this device is there yet. Clean: there never is one.
 	Fresh, Clean bool
 	Roams        bool
@@ -98,7 +100,11 @@ func (d *Device) tryConnect(receiveMaximum uint16) error {
 	if d.nc != nil && d.Random.IntN(2) == 0 {
 		_ = d.nc.Close()
 	}
-	nc, err := net.DialTimeout("tcp", d.Address(), patience)
+	dial := d.Dial
+	if dial == nil {
+		dial = func(address string) (net.Conn, error) { return net.DialTimeout("tcp", address, patience) }
+	}
+	nc, err := dial(d.Address())
 	if err != nil {
 		return d.lost(err)
 	}

@@ -21,6 +21,8 @@ type Publisher struct {
 	Window int
 	Loss   int           // packets between two losses, at most; 0: none
 	Every  time.Duration // between two new numbers; 0: as fast as the window allows
+	// Payload makes the payload of a number, the same each time it is sent. nil: the number.
+	Payload func(number int) []byte
 
 	next    int
 	flights []*flight // in sending order
@@ -119,8 +121,15 @@ func (p *Publisher) put(f *flight, dup bool) {
 		p.mu.Unlock()
 	}
 	f.sent = true
-	packet := mqtt.Publish{Topic: []byte(p.Name), QoS: p.QoS, Dup: dup, PacketID: f.id, Payload: strconv.AppendInt(nil, int64(f.number), 10)}
+	packet := mqtt.Publish{Topic: []byte(p.Name), QoS: p.QoS, Dup: dup, PacketID: f.id, Payload: p.payload(f.number)}
 	p.out = packet.Append(p.out, p.Version)
+}
+
+func (p *Publisher) payload(number int) []byte {
+	if p.Payload != nil {
+		return p.Payload(number)
+	}
+	return strconv.AppendInt(nil, int64(number), 10)
 }
 
 // publishSome resends what is open, then sends on, until all is acknowledged or

@@ -21,6 +21,8 @@ type Subscriber struct {
 	// the broker is there, and takes the connection for lost after twice as long again.
 	// 0: it waits for ever, as one whose network is never cut may.
 	Pings time.Duration
+	// Number reads the number out of a payload. nil: the payload is the number.
+	Number func(payload []byte) (int, error)
 	// Changed has room for one signal: subscribed, or a value came.
 	Changed chan struct{}
 
@@ -201,7 +203,11 @@ func (s *Subscriber) take(h mqtt.Header, body []byte) error {
 		if err := p.Decode(s.Version, h, body); err != nil {
 			return err
 		}
-		number, err := strconv.Atoi(string(p.Payload))
+		read := s.Number
+		if read == nil {
+			read = func(payload []byte) (int, error) { return strconv.Atoi(string(payload)) }
+		}
+		number, err := read(p.Payload)
 		if err != nil {
 			return err
 		}
