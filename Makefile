@@ -41,7 +41,7 @@ test: setup ## Run the tests with the race detector; the last line counts passed
 
 .PHONY: test-cluster
 test-cluster: setup ## Kill, pause, slow and cut clusters of real processes, and print measured beside promised
-	go test -race -count 1 -timeout 14m -v ./tests/cluster
+	go test -race -count 1 -timeout 30m -v ./tests/cluster -rewrite
 
 .PHONY: lint
 lint: ## gofmt, go vet, staticcheck

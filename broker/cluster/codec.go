@@ -12,11 +12,9 @@ import (
 // adds fields at the end, so whoever reads a format reads every older one.
 type Format uint64
 
-const (
-	// Oldest and Newest are the formats this release reads and can write.
-	Oldest Format = 1
-	Newest Format = 1
-)
+// Oldest is the oldest format this release reads. Newest, the newest one it reads and
+// can write, is in release.go.
+const Oldest Format = 1
 
 // writes is the format a record is written in: the floor, nothing higher, or a
 // replica that reads no more than the floor would meet a record it cannot read.

@@ -10,9 +10,6 @@ type Versions struct {
 	Min, Max uint64
 }
 
-// Spoken is what this release speaks.
-var Spoken = Versions{Min: 1, Max: 1}
-
 func (v Versions) String() string {
 	if v.Min == v.Max {
 		return fmt.Sprint(v.Min)

@@ -31,7 +31,7 @@ func TestALiveValueReachesACleanSubscriberOfAnotherReplica(t *testing.T) {
 		}
 	}
 	slices.Sort(took)
-	row(t, "publish on one replica to delivery on the other, p50", "one hop", took[len(took)/2])
+	hop.took(t, took[len(took)/2])
 }
 
 func TestARetainedValueIsSeenOnEveryReplica(t *testing.T) {
@@ -68,7 +68,7 @@ func TestAClientIDHasOneConnectionInTheWholeCluster(t *testing.T) {
 		if ack.SessionPresent != persistent {
 			t.Errorf("persistent %v: session present %v", persistent, ack.SessionPresent)
 		}
-		row(t, fmt.Sprintf("takeover on the other replica (persistent: %v)", persistent), "at once", time.Since(began))
+		takeover.took(t, time.Since(began))
 		if got := old.ExpectClosed(); got != mqtt.SessionTakenOver {
 			t.Errorf("persistent %v: the old connection was closed with %v, want 0x8E", persistent, got)
 		}
@@ -143,5 +143,5 @@ func TestASharedSubscriptionHasOneDeliveryAcrossReplicas(t *testing.T) {
 	if len(members) != len(c.brokers) {
 		t.Errorf("only these members received anything: %v", members)
 	}
-	row(t, "values of a shared subscription, by member", "each once", members)
+	t.Logf("values of a shared subscription, by member: %v", members)
 }

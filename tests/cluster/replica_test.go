@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	membership "maestrohub.io/uns/broker/cluster"
 	"maestrohub.io/uns/broker/mqtt"
 	"maestrohub.io/uns/tests/harness"
 )
@@ -12,40 +13,65 @@ import (
 func TestRowUNSPodKilled(t *testing.T) {
 	c := start(t)
 	l := c.startLoad(t)
-	gone := c.gone(t, 1)
-	watcher := c.brokers[1].Client(t, "device", "will-watcher")
-	watcher.Subscribe(harness.Data("wills/#"), 1)
-	for _, who := range []string{"back", "away"} {
-		c.brokers[0].Dial(t).Connect(c.withWill(who))
-	}
+	w := c.newWills(t)
+	w.watch(t, 1)
+	w.connect(t, 0, "back", "away")
+	swept := c.sweeps(t, 0)
 	c.Replicas[0].Kill()
 	killed := time.Now()
-	row(t, "pod killed: everything flows again, from the kill", "2 s after the reconnect", l.flows(t, killed))
+	last := c.lastWrite(t, 0)
+	killFlows.took(t, l.flows(t, killed))
 	back := c.brokers[1].Dial(t)
-	back.Connect(c.withWill("back"))
-	until(t, 17*ttl/10+generous, "the other replica to find it gone", func() (bool, string) {
-		return c.gone(t, 1) > gone, "not gone"
-	})
-	took := time.Since(killed)
-	row(t, "pod killed: taken for gone, from the kill", fmt.Sprintf("%v to %v from its last write", ttl*15/10, ttl*17/10), took)
-	if took < ttl*14/10 { // its last write is up to T/10 old
-		t.Errorf("taken for gone %v after the kill, before 1.5 T", took)
+	back.Connect(w.device("back"))
+	gone := c.awaitGone(t, 0)
+	took := gone.Sub(last)
+	killGone.took(t, took)
+	if took < ttl*15/10 || took > ttl*17/10+generous {
+		t.Errorf("taken for gone %v after its last write, want %v to %v", took, ttl*15/10, ttl*17/10)
 	}
-	will := watcher.Receive()
-	row(t, "pod killed: will of a device that stays away, from the kill", fmt.Sprintf("gone and %v", grace), time.Since(killed))
-	if string(will.Topic) != harness.Data("wills/away") {
-		t.Errorf("the will on %s was sent: its device is back", will.Topic)
+	took = w.expect(t, "away", grace+generous).Sub(gone)
+	killWill.took(t, took)
+	if swept {
+		sweeperWill.took(t, took)
 	}
-	if since := time.Since(killed); since < took+grace-time.Second {
-		t.Errorf("the will was sent %v after the kill: before the grace was over", since)
+	if took < grace-time.Second || took > grace+generous {
+		t.Errorf("the will was sent %v after its replica was taken for gone, want %v", took, grace)
 	}
 	if err := c.Replicas[0].Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	c.awaitLinked(t)
-	watcher.ExpectNothing() // once, and none of the device that is back
+	w.ExpectNothing() // once, and none of the device that is back
+	killNoWill.was(t, 0)
 	back.ExpectNothing()
 	l.finish(t)
+}
+
+// TestRowTheSweeperIsKilled is the same for the one replica whose loss the others could
+// notice later: the one that sends the wills of lost replicas.
+func TestRowTheSweeperIsKilled(t *testing.T) {
+	c := start(t)
+	sweeper := -1
+	until(t, time.Minute, "a replica to be elected", func() (bool, string) {
+		for i := range c.Replicas {
+			if c.sweeps(t, i) {
+				sweeper = i
+			}
+		}
+		return sweeper >= 0, "nobody has said so"
+	})
+	other := (sweeper + 1) % len(c.Replicas)
+	w := c.newWills(t)
+	w.watch(t, other)
+	w.connect(t, sweeper, "swept")
+	c.Replicas[sweeper].Kill()
+	gone := c.awaitGone(t, sweeper)
+	took := w.expect(t, "swept", grace+20*time.Second+generous).Sub(gone)
+	sweeperWill.took(t, took)
+	if took < grace-time.Second || took > grace+generous {
+		t.Errorf("the will was sent %v after its replica was taken for gone, want %v", took, grace)
+	}
+	w.ExpectNothing()
 }
 
 func TestQoS2IsOnceWhicheverReplicaIsKilled(t *testing.T) {
@@ -57,45 +83,37 @@ func TestQoS2IsOnceWhicheverReplicaIsKilled(t *testing.T) {
 		r := c.Replicas[n%len(c.Replicas)]
 		r.Kill()
 		killed := time.Now()
-		row(t, "pod killed: everything flows again, from the kill", "2 s after the reconnect", l.flows(t, killed))
+		killFlows.took(t, l.flows(t, killed))
 		if err := r.Start(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		row(t, "pod killed: it serves again, from the kill", "-", time.Since(killed))
+		killAgain.took(t, time.Since(killed))
 		c.awaitLinked(t)
 		l.flows(t, time.Now())
 	}
 	l.finish(t)
 }
 
-// gone is how many members a replica has taken for gone.
-func (c *cluster) gone(t *testing.T, i int) float64 {
-	t.Helper()
-	return c.brokers[i].Metric(t, "maestrohub_uns_broker_cluster_members_gone_total")
-}
-
-// withWill is a CONNECT of a device that has a will.
-func (c *cluster) withWill(who string) mqtt.Connect {
-	connect := c.brokers[0].ConnectAs("device", "will-"+who)
-	connect.CleanStart, connect.SessionExpiry = false, 600
-	connect.Will = &mqtt.Will{QoS: 1, Topic: harness.Inbox("device", "wills/"+who), Payload: []byte(`"gone"`)}
-	return connect
-}
-
 func TestRowUNSPodStopped(t *testing.T) {
 	c := start(t)
 	l := c.startLoad(t)
-	for _, r := range c.Replicas {
+	for i, r := range c.Replicas {
+		other := (i + 1) % len(c.Replicas)
+		w := c.newWills(t)
+		w.watch(t, other)
+		w.connect(t, i, "back", "away")
 		asked := time.Now()
 		if err := r.Stop(30 * time.Second); err != nil {
 			t.Errorf("%s: %v", r.ID, err)
 		}
 		took := time.Since(asked)
-		row(t, "pod stopped: from SIGTERM to its end", "hands over within 5 s", took)
+		stopTakes.took(t, took)
 		if took > 5*time.Second+generous {
 			t.Errorf("the stop took %v", took)
 		}
-		row(t, "pod stopped: everything flows again, from SIGTERM", "-", l.flows(t, asked.Add(took)))
+		back := c.brokers[other].Dial(t)
+		back.Connect(w.device("back"))
+		stopFlows.took(t, l.flows(t, asked.Add(took)))
 		said := 0
 		for _, e := range l.events(asked, "lost") {
 			if e.Code == mqtt.ServerShuttingDown {
@@ -105,47 +123,79 @@ func TestRowUNSPodStopped(t *testing.T) {
 		if said == 0 {
 			t.Error("no MQTT 5 device was told with 0x8B")
 		}
+		took = w.expect(t, "away", grace+generous).Sub(asked)
+		stopWill.took(t, took)
+		if took < grace-time.Second || took > grace+generous {
+			t.Errorf("the will was sent %v after SIGTERM, want %v", took, grace)
+		}
+		w.ExpectNothing()
+		stopNoWill.was(t, 0)
+		back.Send((&mqtt.Disconnect{}).Append(nil, mqtt.V5))
+		w.Close()
 		if err := r.Start(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		c.awaitLinked(t)
 	}
 	l.finish(t)
+	stopLive.was(t, 0) // finish has failed otherwise
 }
 
-func TestRowMeshCut(t *testing.T) {
-	c := start(t)
-	l := c.startLoad(t)
-	live := c.brokers[1].Client(t, "device", "cut-live")
-	live.Subscribe(harness.Data("cut/#"), 1)
-	publisher := c.brokers[0].Client(t, "device", "cut-publisher")
-	c.Mesh().Freeze() // a network that swallows packets
-	cut := time.Now()
-	until(t, 3*time.Second+generous, "the replicas to see it", func() (bool, string) {
-		a, b := status1(t, c.brokers[0]), status1(t, c.brokers[1])
-		return a.Links == 0 && b.Links == 0, fmt.Sprintf("%+v %+v", a, b)
-	})
-	row(t, "mesh cut: seen by both replicas", "3 s of silence", time.Since(cut))
-	const count = 20
-	began := time.Now()
-	for n := range count {
-		if code := publisher.Publish(harness.Inbox("device", "cut/x"), 1, fmt.Sprint(n)); code != mqtt.Success {
-			t.Fatalf("PUBACK %v while the mesh is cut", code)
-		}
+// wills are devices with wills, and who receives those.
+type wills struct {
+	*harness.Conn
+	c *cluster
+	n int64
+}
+
+// newWills returns wills on topics of their own, once none waits because of an earlier
+// failure: for a connectBudget after the last CONNECT refused, graces stand still.
+func (c *cluster) newWills(t *testing.T) *wills {
+	t.Helper()
+	for i := range c.Replicas {
+		c.entry(t, i, *connectBudget+generous, "to refuse nobody", func(e membership.Entry) bool { return !e.Refusing })
 	}
-	row(t, "mesh cut: one publish, from then on", "not affected", time.Since(began)/count)
-	live.ExpectNothing()
-	row(t, "mesh cut: every persistent session gets values", "not affected", l.flows(t, time.Now()))
-	if lost := l.events(cut, "lost"); len(lost) > 0 {
-		t.Errorf("%d connections were lost: %+v", len(lost), lost[0])
+	return &wills{c: c, n: runs.Add(1)}
+}
+
+// device is a CONNECT with a will, over a session that outlives connections.
+func (w *wills) device(who string) mqtt.Connect {
+	connect := w.c.brokers[0].ConnectAs("device", fmt.Sprintf("will-%d-%s", w.n, who))
+	connect.CleanStart, connect.SessionExpiry = false, 600
+	connect.Will = &mqtt.Will{QoS: 1, Topic: harness.Inbox("device", w.topic(who)), Payload: []byte(`"gone"`)}
+	return connect
+}
+
+func (w *wills) topic(who string) string { return fmt.Sprintf("wills/%d/%s", w.n, who) }
+
+// connect connects devices to a replica.
+func (w *wills) connect(t *testing.T, replica int, who ...string) {
+	t.Helper()
+	for _, one := range who {
+		w.c.brokers[replica].Dial(t).Connect(w.device(one))
 	}
-	healed := time.Now()
-	c.Mesh().Heal()
-	for n := range count {
-		if p := live.Receive(); string(p.Payload) != fmt.Sprint(n) {
-			t.Fatalf("received %q, want %d: what was buffered, in order", p.Payload, n)
-		}
+}
+
+// watch subscribes to the wills, at a replica.
+func (w *wills) watch(t *testing.T, replica int) {
+	t.Helper()
+	w.Conn = w.c.brokers[replica].Client(t, "device", fmt.Sprintf("will-watcher-%d", w.n))
+	w.Subscribe(harness.Data(w.topic("#")), 1)
+}
+
+// expect waits for the will of a device, which is to be the first that comes, and
+// returns when it came.
+func (w *wills) expect(t *testing.T, who string, within time.Duration) time.Time {
+	t.Helper()
+	packet, err := w.Next(within)
+	if err != nil {
+		t.Fatalf("the will of %s, which stays away: %v", who, err)
 	}
-	row(t, "mesh healed: a live subscriber has what was buffered", "sent when the link is back", time.Since(healed))
-	l.finish(t)
+	came := time.Now()
+	var p mqtt.Publish
+	if packet.Type != mqtt.PUBLISH || p.Decode(mqtt.V5, packet.Header, packet.Body) != nil || string(p.Topic) != harness.Data(w.topic(who)) {
+		t.Fatalf("received %v on %q, want the will of %s", packet.Type, p.Topic, who)
+	}
+	w.Send(mqtt.AppendAck(nil, mqtt.V5, mqtt.PUBACK, p.PacketID, mqtt.Success))
+	return came
 }

@@ -9,23 +9,28 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"maestrohub.io/uns/tests/harness"
 	"maestrohub.io/uns/tools/localcluster/deployment"
 )
 
 var (
-	long  = flag.Duration("long", 0, "hold NATS replies for as long as this instead of seconds")
-	kills = flag.Int("kills", 6, "how often replicas are killed")
+	memberTTL = flag.Duration("T", 5*time.Second, "memberTTL; at the default of the broker, 10s, rows take twice as long as at 5s")
+	replicas  = flag.Int("replicas", 2, "broker replicas")
+	long      = flag.Duration("long", 0, "hold NATS replies for as long as this instead of seconds")
+	// Graces of wills stand still for one connectBudget after a CONNECT was refused.
+	connectBudget = flag.Duration("connect-budget", 20*time.Second, "connectBudget")
+	binary        = flag.String("binary", "", "broker program; empty: built from this repository")
+	kills         = flag.Int("kills", 6, "how often replicas are killed")
 )
 
-// ttl is memberTTL, T.
-const ttl = 5 * time.Second
-
-// fenceAfter is when a replica none of whose writes land fences: 7/6 T.
-const fenceAfter = ttl * 7 / 6
-
-// grace is willStopGrace in these tests.
-const grace = 4 * time.Second
+// What follows from the flags; set before any test runs.
+var (
+	ttl        time.Duration // memberTTL, T
+	fenceAfter time.Duration // when a replica none of whose writes land fences: 7/6 T
+	grace      time.Duration // willStopGrace: 4 s, or the default of 30 s at the default T and above
+)
 
 // generous is added to every promised figure for what a busy machine takes.
 const generous = 10 * time.Second
@@ -36,6 +41,7 @@ var clients = harness.Clients("device", "other")
 type cluster struct {
 	*deployment.Deployment
 	brokers []*harness.Broker
+	nats    *nats.Conn // the tests' own; nil before the first use
 }
 
 // shared is the deployment that every test, one after the other, finds whole. A
@@ -44,7 +50,17 @@ var shared *cluster
 
 func TestMain(m *testing.M) {
 	flag.Parse()
+	ttl, fenceAfter, grace = *memberTTL, *memberTTL*7/6, 4*time.Second
+	if ttl >= 10*time.Second {
+		grace = 30 * time.Second
+	}
 	code := m.Run()
+	if *rewrite {
+		if err := writePage(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}
 	if shared != nil {
 		if err := shared.Close(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -62,8 +78,11 @@ func start(t *testing.T) *cluster {
 	if c == nil {
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 		defer cancel()
-		d, err := deployment.Start(ctx, deployment.Options{Binary: harness.Binary(t), MemberTTL: ttl, Clients: clients, Model: model,
-			Settings: map[string]any{"brokerWillStopGrace": grace.String()}})
+		if *binary == "" {
+			*binary = harness.Binary(t)
+		}
+		d, err := deployment.Start(ctx, deployment.Options{Replicas: *replicas, Binary: *binary, MemberTTL: ttl, Clients: clients, Model: model,
+			Settings: map[string]any{"brokerWillStopGrace": grace.String(), "embeddedBrokerLimits.connectBudget": connectBudget.String()}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -174,15 +193,6 @@ func until(t *testing.T, within time.Duration, what string, condition func() (bo
 
 // printed counts how often a replica has said something.
 func (c *cluster) printed(i int, text string) int { return strings.Count(c.Replicas[i].Output(), text) }
-
-// row prints a line of the table.
-func row(t *testing.T, what, promised string, measured any) {
-	t.Helper()
-	if d, is := measured.(time.Duration); is {
-		measured = d.Round(max(d/1000, 10*time.Microsecond)) // three figures
-	}
-	t.Logf("| %-60s | %-28s | %v |", what, promised, measured)
-}
 
 // model lets topics below retained/ keep their last value.
 const model = `

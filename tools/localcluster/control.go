@@ -74,6 +74,12 @@ func carryOut(ctx context.Context, conn net.Conn, d *deployment.Deployment) (dow
 	var a answer
 	if down = words[0] == "down"; down {
 		a.Text = "ending"
+	} else if words[0] == "place" {
+		text, err := json.Marshal(placeOf(d))
+		a.Text = string(text)
+		if err != nil {
+			a.Error = err.Error()
+		}
 	} else {
 		fmt.Println("command:", words[0], words[1], words[2])
 		text, err := d.Do(ctx, words[0], words[1], words[2])

@@ -44,6 +44,12 @@ func command() *cobra.Command {
 	up.Flags().StringVar(&o.Binary, "binary", "", "broker program (built from this repository if empty)")
 	root.AddCommand(up)
 
+	var during time.Duration
+	checking := &cobra.Command{Use: "check", Short: "Publish and receive until interrupted, then say whether anything acknowledged was lost", Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return check(c.Context(), c.OutOrStdout(), *path, during) }}
+	checking.Flags().DurationVar(&during, "for", 0, "end after this long; 0: when interrupted")
+	root.AddCommand(checking)
+
 	for _, v := range []struct {
 		use, short string
 		min, max   int // arguments
@@ -52,13 +58,15 @@ func command() *cobra.Command {
 		{"pause <part>", "Stop a process where it stands (SIGSTOP)", 1, 1},
 		{"resume <part>", "Let a paused process go on", 1, 1},
 		{"stop <part>", "Stop a process as an operator would (SIGTERM)", 1, 1},
+		{"start <part>", "Start a process that does not run", 1, 1},
 		{"restart <part>", "Stop a process if it runs, and start it", 1, 1},
 		{"upgrade <replica> [program]", "Stop a replica and start it as another program", 1, 2},
 		{"cut <way>", "Close all connections of a way, and new ones", 1, 1},
 		{"freeze <way>", "Forward nothing and leave connections open", 1, 1},
 		{"slow <way> <duration>", "Hold every reply for so long", 2, 2},
-		{"heal <way>", "End cut, freeze and slow", 1, 1},
+		{"heal [way]", "End cut, freeze and slow; of everything, without a way", 0, 1},
 		{"log <part>", "Print what a process has printed", 1, 1},
+		{"place", "Print where devices connect, as JSON", 0, 0},
 		{"status", "Say how every part is", 0, 0},
 		{"down", "End the cluster", 0, 0},
 	} {
@@ -84,8 +92,7 @@ func run(ctx context.Context, path string, o deployment.Options) (err error) {
 		return err
 	}
 	defer control.Close()
-	const client, secret = "demo", "5c9e1f0b7a3d48269f4be2d07c61a85e3f1d0c9b8a7e6f5d4c3b2a1908f7e6d5"
-	o.Clients = []launch.Client{{ID: client, Secret: secret, Workspace: "acme", Scopes: []string{"uns:read", "uns:write", "uns_settings:update", "api_clients:manage"}}}
+	o.Clients = []launch.Client{{ID: demoClient, Secret: demoSecret, Workspace: demoWorkspace, Scopes: []string{"uns:read", "uns:write", "uns_settings:update", "api_clients:manage"}}}
 	o.Model = model
 	fmt.Println("starting three nats-servers, PostgreSQL and", o.Replicas, "replicas ...")
 	starting, cancel := context.WithTimeout(ctx, startBound)
@@ -95,7 +102,7 @@ func run(ctx context.Context, path string, o deployment.Options) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, d.Close()) }()
-	greet(os.Stdout, d, client, secret)
+	greet(os.Stdout, d, demoClient, demoSecret)
 	return control.serve(ctx, d)
 }
 

@@ -34,10 +34,11 @@ type connection struct {
 	inbox   string
 	closing chan struct{}
 	once    sync.Once
-	// roundTrip is how long answers take: when to send again.
-	roundTrip roundTrip
-	ids       atomic.Uint64
-	payload   atomic.Int64 // see maxPayload
+	// roundTrip is how long answers take, readTrip those that come from any copy of a
+	// stream: when to send again.
+	roundTrip, readTrip roundTrip
+	ids                 atomic.Uint64
+	payload             atomic.Int64 // see maxPayload
 
 	mu      sync.Mutex // below
 	wire    *wire      // the current connection's; nil before the first

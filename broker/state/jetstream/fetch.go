@@ -101,7 +101,7 @@ func (c *connection) page(ctx context.Context, stream, filter string, from uint6
 	// Any server may be the one that is asked, a hung one too, which goes on being
 	// asked for as long as the others take it for alive. So the request is sent again
 	// soon, and the first whole answer counts, whichever attempt it is to.
-	next := time.NewTimer(c.roundTrip.overdue(0, leastPageWait, maxPageWait))
+	next := time.NewTimer(c.readTrip.overdue(0, leastPageWait, mostPageWait))
 	defer next.Stop()
 	for try := 1; ; {
 		select {
@@ -115,10 +115,10 @@ func (c *connection) page(ctx context.Context, stream, filter string, from uint6
 			try = 0 // there was no connection to ask over
 			next.Reset(50 * time.Millisecond)
 		case <-moved:
-			next.Reset(maxPageWait) // it is being answered
+			next.Reset(stalledPage) // it is being answered
 		case <-next.C:
 			ask()
-			next.Reset(c.roundTrip.overdue(try, leastPageWait, maxPageWait))
+			next.Reset(c.readTrip.overdue(try, leastPageWait, mostPageWait))
 			try++
 		case <-ctx.Done():
 			return nil, false, fmt.Errorf("read %s: %w: %w", stream, state.ErrUnavailable, ctx.Err())
@@ -128,11 +128,13 @@ func (c *connection) page(ctx context.Context, stream, filter string, from uint6
 	}
 }
 
-// leastPageWait and maxPageWait bound the wait for the next message of a page before
-// it is asked for once more. Every second or third attempt goes to the hung server.
+// leastPageWait and mostPageWait bound the wait for a page before it is asked for once
+// more, if round trips are short: every second or third attempt goes to the hung server.
+// stalledPage is the same once it has begun to come.
 const (
 	leastPageWait = 60 * time.Millisecond
-	maxPageWait   = 4 * time.Second
+	mostPageWait  = 250 * time.Millisecond
+	stalledPage   = 2 * time.Second
 )
 
 // errAgain: the answer broke off, or nobody was there to give one.
@@ -156,6 +158,7 @@ func (c *connection) pageOnce(ctx context.Context, stream string, request []byte
 		fail error
 	)
 	done := make(chan struct{})
+	asked, first := time.Now(), true
 	token := c.await(func(_ int, m *nats.Msg) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -163,6 +166,10 @@ func (c *connection) pageOnce(ctx context.Context, stream string, request []byte
 		case <-done:
 			return
 		default:
+		}
+		if first {
+			first = false
+			c.readTrip.add(time.Since(asked))
 		}
 		status := m.Header.Get("Status")
 		switch {

@@ -38,6 +38,7 @@ type Deployment struct {
 
 	dir     string
 	options Options
+	service *service
 }
 
 // account is the NATS account of the broker, user who joins it. The servers
@@ -113,8 +114,13 @@ func (d *Deployment) fill(ctx context.Context) error {
 		}
 		d.Replicas = append(d.Replicas, r)
 	}
-	return nil
+	d.service, err = openService(d.Replicas)
+	return err
 }
+
+// Address is the one address of all replicas: a connection to it reaches one that is
+// ready. It is closed at once while none is.
+func (d *Deployment) Address() string { return d.service.listener.Addr().String() }
 
 // StartReplicas starts every replica that does not run, all at once, and waits
 // until all are ready.
@@ -183,6 +189,9 @@ func (d *Deployment) file(name string) string { return filepath.Join(d.dir, name
 
 // Close ends every process and removes the folders.
 func (d *Deployment) Close() error {
+	if d.service != nil {
+		d.service.close()
+	}
 	for _, r := range d.Replicas {
 		r.Kill()
 		r.NATS.close()

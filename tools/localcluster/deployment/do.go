@@ -59,7 +59,7 @@ func (d *Deployment) ways() (names []string, ways map[string]Way) {
 }
 
 // Do does one thing to a part by name and returns what there is to say. Verbs:
-// kill, pause, resume, stop, restart, upgrade (argument: a broker program, "" for
+// kill, pause, resume, stop, start, restart, upgrade (argument: a broker program, "" for
 // the same) of processes; cut, freeze, slow (argument: a duration) and heal of
 // ways; log of what a process has printed; status of everything.
 func (d *Deployment) Do(ctx context.Context, verb, name, argument string) (string, error) {
@@ -70,14 +70,20 @@ func (d *Deployment) Do(ctx context.Context, verb, name, argument string) (strin
 		return d.log(name)
 	case "cut", "freeze", "slow", "heal":
 		return d.harm(verb, name, argument)
-	case "kill", "pause", "resume", "stop", "restart", "upgrade":
+	case "kill", "pause", "resume", "stop", "start", "restart", "upgrade":
 		return d.process(ctx, verb, name, argument)
 	}
-	return "", fmt.Errorf("%q is no command; there are kill, pause, resume, stop, restart, upgrade, cut, freeze, slow, heal, log, status", verb)
+	return "", fmt.Errorf("%q is no command; there are kill, pause, resume, stop, start, restart, upgrade, cut, freeze, slow, heal, log, status", verb)
 }
 
 func (d *Deployment) harm(verb, name, argument string) (string, error) {
 	names, ways := d.ways()
+	if verb == "heal" && name == "" {
+		for _, w := range ways {
+			w.Heal()
+		}
+		return "everything: whole", nil
+	}
 	w, known := ways[name]
 	if !known {
 		return "", fmt.Errorf("%s %q: not a way; there are %s", verb, name, strings.Join(names, ", "))
@@ -105,7 +111,15 @@ func (d *Deployment) log(name string) (string, error) {
 			return p.output(), nil
 		}
 	}
-	return "", fmt.Errorf("log %q: not a process", name)
+	return "", fmt.Errorf("log %q: not a process; there are %s", name, strings.Join(d.names(), ", "))
+}
+
+// names are those of all processes.
+func (d *Deployment) names() (names []string) {
+	for _, p := range d.processes() {
+		names = append(names, p.name)
+	}
+	return names
 }
 
 func (d *Deployment) process(ctx context.Context, verb, name, argument string) (string, error) {
@@ -141,6 +155,10 @@ func (p part) do(ctx context.Context, verb, argument string) error {
 				return err
 			}
 		}
+		return p.start(ctx)
+	case verb == "start" && alive:
+		return errors.New("it runs already")
+	case verb == "start":
 		return p.start(ctx)
 	case verb == "upgrade" && p.replica == nil:
 		return errors.New("only replicas are upgraded")
