@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"strings"
 	"time"
 
@@ -24,8 +25,21 @@ type Options struct {
 	// Address says where the next connection of the device with that number goes, on
 	// its attempt'th attempt.
 	Address func(device, attempt int) string
+	// Dial opens a connection to an address. nil: TCP.
+	Dial func(address string) (net.Conn, error)
 	// Every is the time between two values of a publisher; 0: 10 ms.
 	Every time.Duration
+	// Pings is Subscriber.Pings of every session.
+	Pings time.Duration
+	// Timestamps: every value carries the time it was first sent at, so that one that is
+	// sent again is stored once.
+	Timestamps bool
+	// Live adds sessions that end with their connection, which may miss what comes while
+	// they have none.
+	Live bool
+	// Wills: every device declares a Last Will, and a session listens to all of them; a
+	// further device is there to leave.
+	Wills bool
 	// Seed makes two fleets alike.
 	Seed uint64
 }
@@ -34,8 +48,14 @@ type Options struct {
 type Fleet struct {
 	Publishers  []*device.Publisher
 	Subscribers []*device.Subscriber
+	// Live are the clean sessions, Witness is the one that listens to wills, Leaver the
+	// device that leaves; none without the options.
+	Live            []*device.Subscriber
+	Witness, Leaver *device.Subscriber
 
 	o           Options
+	begun       time.Time
+	leaving     leaving
 	stopSending context.CancelFunc
 	stop        context.CancelFunc
 	sent        chan error
@@ -55,21 +75,25 @@ func Start(ctx context.Context, o Options) (*Fleet, error) {
 	}
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	sending, stopSending := context.WithCancel(running)
-	f := &Fleet{o: o, stop: stop, stopSending: stopSending, sent: make(chan error, len(kinds)), taken: make(chan error, len(kinds))}
+	f := &Fleet{o: o, begun: time.Now(), stop: stop, stopSending: stopSending, sent: make(chan error, len(kinds)), taken: make(chan error, 2*len(kinds)+2)}
 	calm := make(chan struct{})
 	close(calm)
 	for i, k := range kinds {
-		s := &device.Subscriber{Filter: o.Data + o.Name + "/#", QoS: k.qos, Changed: make(chan struct{}, 1)}
+		s := f.subscriber(k.qos)
 		f.configure(&s.Device, fmt.Sprintf("%s-subscriber-%d", o.Name, i), i, i, k.version)
 		f.Subscribers = append(f.Subscribers, s)
-		p := &device.Publisher{Name: o.Inbox + f.topic(i), QoS: k.qos, Window: 10, Every: o.Every}
+		p := &device.Publisher{Name: o.Inbox + f.Topic(i), QoS: k.qos, Window: 10, Every: o.Every}
+		if o.Timestamps {
+			p.Payload = f.envelope()
+		}
 		f.configure(&p.Device, fmt.Sprintf("%s-publisher-%d", o.Name, i), len(kinds)+i, i+1, k.version)
 		f.Publishers = append(f.Publishers, p)
 	}
-	for _, s := range f.Subscribers {
+	f.further()
+	for _, s := range f.listeners() {
 		go func() { f.taken <- s.Run(running, calm) }()
 	}
-	for _, s := range f.Subscribers {
+	for _, s := range f.listeners() {
 		select {
 		case <-s.Changed:
 		case err := <-f.taken:
@@ -89,7 +113,10 @@ func Start(ctx context.Context, o Options) (*Fleet, error) {
 // configure makes a device that starts at a home and roams from there.
 func (f *Fleet) configure(d *device.Device, id string, number, home int, version mqtt.Version) {
 	attempt := 0
-	d.ID, d.User, d.Secret, d.Version = id, f.o.User, f.o.Secret, version
+	d.ID, d.User, d.Secret, d.Version, d.Dial = id, f.o.User, f.o.Secret, version, f.o.Dial
+	if f.o.Wills {
+		d.Will = &mqtt.Will{QoS: 1, Topic: f.o.Inbox + f.willTopic(id), Payload: []byte("1")}
+	}
 	d.Random, d.Fresh, d.Roams = rand.New(rand.NewPCG(f.o.Seed, uint64(number))), true, true
 	d.Address = func() string {
 		attempt++
@@ -97,11 +124,11 @@ func (f *Fleet) configure(d *device.Device, id string, number, home int, version
 	}
 }
 
-// topic is what publisher i publishes on, below inbox or data.
-func (f *Fleet) topic(i int) string { return fmt.Sprintf("%s/%d", f.o.Name, i) }
+// Topic is what publisher i publishes on, below inbox or data.
+func (f *Fleet) Topic(i int) string { return fmt.Sprintf("%s/%d", f.o.Name, i) }
 
-// name is what publisher i's values come on.
-func (f *Fleet) name(i int) string { return f.o.Data + f.topic(i) }
+// Received is what publisher i's values come on.
+func (f *Fleet) Received(i int) string { return f.o.Data + f.Topic(i) }
 
 // Close ends every device at once; for a fleet that is given up.
 func (f *Fleet) Close() {
@@ -145,7 +172,7 @@ func (f *Fleet) Flows(since time.Time) Flow {
 // firstArrival returns when a subscriber first took any value after an instant.
 func (f *Fleet) firstArrival(s *device.Subscriber, since time.Time) (first time.Time) {
 	for i := range f.Publishers {
-		for _, a := range s.Arrivals(f.name(i)) {
+		for _, a := range s.Arrivals(f.Received(i)) {
 			if a.At.After(since) {
 				if first.IsZero() || a.At.Before(first) {
 					first = a.At
@@ -189,12 +216,12 @@ func (f *Fleet) Events(since time.Time, what string) (events []device.Event) {
 	return events
 }
 
-// Devices are the publishers and then the subscribers.
+// Devices are the publishers and then all who listen.
 func (f *Fleet) Devices() (all []*device.Device) {
 	for _, p := range f.Publishers {
 		all = append(all, &p.Device)
 	}
-	for _, s := range f.Subscribers {
+	for _, s := range f.listeners() {
 		all = append(all, &s.Device)
 	}
 	return all
@@ -250,7 +277,7 @@ func (f *Fleet) Finish(ctx context.Context, stored func(ctx context.Context, top
 		}
 	}
 	f.stop()
-	for range f.Subscribers {
+	for range f.listeners() {
 		select {
 		case err := <-f.taken:
 			failed = errors.Join(failed, err)
@@ -263,12 +290,12 @@ func (f *Fleet) Finish(ctx context.Context, stored func(ctx context.Context, top
 		r.Acknowledged += len(acked)
 		r.Refused += p.Refused()
 		for _, s := range f.Subscribers {
-			_, again, excused := device.Check(s, f.name(i), p)
+			_, again, excused := device.Check(s, f.Received(i), p)
 			r.Again, r.Excused = r.Again+again, r.Excused+excused
 		}
-		have, err := stored(ctx, f.topic(i))
+		have, err := stored(ctx, f.Topic(i))
 		if err != nil {
-			return nil, fmt.Errorf("read the history of %s: %w", f.topic(i), err)
+			return nil, fmt.Errorf("read the history of %s: %w", f.Topic(i), err)
 		}
 		missing := 0
 		for n := range acked {
@@ -285,9 +312,9 @@ func (f *Fleet) Finish(ctx context.Context, stored func(ctx context.Context, top
 
 // check holds what every session has against what every publisher was told.
 func (f *Fleet) check() (problems []string) {
-	for _, s := range f.Subscribers {
+	for _, s := range append(f.Subscribers[:len(f.Subscribers):len(f.Subscribers)], f.Live...) {
 		for i, p := range f.Publishers {
-			found, _, _ := device.Check(s, f.name(i), p)
+			found, _, _ := device.Check(s, f.Received(i), p)
 			problems = append(problems, found...)
 		}
 	}
