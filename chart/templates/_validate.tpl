@@ -12,6 +12,7 @@ not fit together. Every text begins with ERROR: and names the key, its value and
 {{- include "maestrohub.validate.devices" . -}}
 {{- include "maestrohub.validate.files" . -}}
 {{- include "maestrohub.validate.stop" . -}}
+{{- include "maestrohub.validate.secrets" . -}}
 {{- end }}
 
 {{/* maestrohub.refuse (dict "key" "a.b" "value" x "want" "…"). */}}
