@@ -52,9 +52,12 @@ func isCode(err error, code int) bool {
 
 // request asks the JetStream API, again while no leader answers, for idle at most.
 func (c *Client) request(ctx context.Context, subject string, body, into any) error {
-	data, err := json.Marshal(body)
-	if err != nil {
-		return fmt.Errorf("%s: %w", subject, err)
+	var data []byte // some requests must be empty
+	if body != nil {
+		var err error
+		if data, err = json.Marshal(body); err != nil {
+			return fmt.Errorf("%s: %w", subject, err)
+		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.idle)
 	defer cancel()

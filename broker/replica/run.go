@@ -81,9 +81,13 @@ func (r *Replica) stop(d *doors) error {
 		r.log.Warn("values left in the lanes; they are not acknowledged and come again", "error", drained)
 	}
 	if r.member != nil {
-		if left := r.member.member.Stop(ctx); left != nil {
+		// In time of its own: a stop that could not settle everything is one that the
+		// others need not wait for either.
+		last, cancel := context.WithTimeout(context.Background(), headroom/2)
+		if left := r.member.member.Stop(last); left != nil {
 			err = errors.Join(err, left)
 		}
+		cancel()
 	}
 	r.log.Info("clients disconnected, lanes drained", "after", time.Since(began).Round(time.Millisecond))
 	return err

@@ -2,6 +2,7 @@ package jetstream
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -19,7 +20,8 @@ type Store struct {
 	ended   bool
 	buckets map[string]*bucket
 	logs    map[string]*log
-	lease   *bucket // over the lease connection; nil until asked for
+	lease   *bucket              // over the lease connection; nil until asked for
+	gone    map[string]time.Time // streams that were missing, and since when
 }
 
 // Open checks the options and begins to connect: it tries each server once and
@@ -120,10 +122,13 @@ func (s *Store) Log(ctx context.Context, workspaceID string) (state.Log, error) 
 	return l, nil
 }
 
-// Probe implements state.Store.
+// Probe implements state.Store. It fails as well while a stream that this store has
+// opened is gone.
 func (s *Store) Probe(ctx context.Context) error {
+	whole := make(chan error, 1)
+	go func() { whole <- s.whole(ctx) }() // at once: a slow store is waited for only once
 	_, err := s.ProbeAt(ctx)
-	return err
+	return errors.Join(err, <-whole)
 }
 
 // ProbeAt is a Probe that tells its revision: a write to this replica's probe
