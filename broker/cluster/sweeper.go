@@ -83,7 +83,7 @@ func (s *Sweeper) Returning(client string) {
 // Run counts the graces of wills and takes part in the election until ctx is done.
 func (s *Sweeper) Run(ctx context.Context) {
 	s.willed = table[*Will]{decode: DecodeWill, bad: s.unreadable,
-		saw:     func(_ string, r Stored[*Will]) { s.withWills(func(w *Wills) { w.Saw(r.Record, r.Revision) }) },
+		saw:     func(_ string, r Stored[*Will]) { s.withWills(func(w *Wills) { w.Saw(r.Record, r.Revision, time.Now()) }) },
 		removed: func(_ string, r *Will) { s.withWills(func(w *Wills) { w.Removed(r.Connection) }) }}
 	var work sync.WaitGroup
 	defer work.Wait()
@@ -181,7 +181,7 @@ func (s *Sweeper) begin(d *Deadline) {
 	}
 	s.wills = NewWills(s.Sweep.Grace, s.ConnectBudget, s.Sweep.Most)
 	for _, r := range s.willed.records {
-		s.wills.Saw(r.Record, r.Revision)
+		s.wills.Saw(r.Record, r.Revision, time.Now())
 	}
 }
 

@@ -62,12 +62,19 @@ type Wills struct {
 	clock     time.Duration
 	last      time.Time
 	wills     map[ID]*waiting
-	returning map[string]time.Time // until when a client's wills are held
+	returning map[string]returning // by client: its wills are held
+}
+
+// returning is a CONNECT that arrived.
+type returning struct {
+	at    time.Time
+	until time.Time // its wills are held
 }
 
 // waiting is one will that is known, waiting or not.
 type waiting struct {
 	will     *Will
+	seen     time.Time // when it became known
 	revision uint64
 	noted    bool // it waits
 	since    time.Duration
@@ -91,14 +98,14 @@ const willTick = 2 * time.Second
 // NewWills returns an empty decider: grace is willStopGrace, budget connectBudget,
 // most maxSessionExpiry, which bounds how long a returning device holds its will.
 func NewWills(grace, budget, most time.Duration) *Wills {
-	return &Wills{grace: grace, budget: budget, most: most, wills: map[ID]*waiting{}, returning: map[string]time.Time{}}
+	return &Wills{grace: grace, budget: budget, most: most, wills: map[ID]*waiting{}, returning: map[string]returning{}}
 }
 
 // Saw takes a will's record from the watch.
-func (s *Wills) Saw(w *Will, revision uint64) {
+func (s *Wills) Saw(w *Will, revision uint64, now time.Time) {
 	k := s.wills[w.Connection]
 	if k == nil {
-		k = &waiting{}
+		k = &waiting{seen: now}
 		s.wills[w.Connection] = k
 	}
 	if revision > k.revision {
@@ -112,7 +119,7 @@ func (s *Wills) Removed(connection ID) { delete(s.wills, connection) }
 // Returning notes that a CONNECT of the client has arrived somewhere, signed in or
 // not: its wills are held for one connectBudget.
 func (s *Wills) Returning(client string, now time.Time) {
-	s.returning[client] = now.Add(s.budget)
+	s.returning[client] = returning{now, now.Add(s.budget)}
 }
 
 // SessionEnded notes that the client's session ended before its expiry: a will does
@@ -132,8 +139,8 @@ func (s *Wills) Note(now time.Time, refusing bool, ending func(Incarnation) Endi
 		s.clock += min(now.Sub(s.last), willTick)
 	}
 	s.last = now
-	for client, until := range s.returning {
-		if !now.Before(until) {
+	for client, r := range s.returning {
+		if !now.Before(r.until) {
 			delete(s.returning, client)
 		}
 	}
@@ -169,9 +176,10 @@ func (s *Wills) Tick(now time.Time, refusing bool, ending func(Incarnation) Endi
 	return list
 }
 
-// held reports whether a returning device still holds a will that would be due.
+// held reports whether a returning device still holds a will that would be due. The
+// CONNECT that declared the will is none that returns: it came before the will did.
 func (s *Wills) held(k *waiting, now time.Time) bool {
-	if _, back := s.returning[k.will.Client]; !back {
+	if r, back := s.returning[k.will.Client]; !back || r.at.Before(k.seen) {
 		return false
 	}
 	if k.heldFrom.IsZero() {

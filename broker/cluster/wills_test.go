@@ -85,7 +85,7 @@ func aWill(n byte) *Will {
 
 func TestAWillOfALivingIncarnationDoesNotWait(t *testing.T) {
 	d := newDeciding(t)
-	d.Saw(aWill(1), 1)
+	d.Saw(aWill(1), 1, at(d.now))
 	if f := d.until(600); f >= 0 || d.Waiting() != 0 {
 		t.Fatalf("due at %v", f)
 	}
@@ -99,7 +99,7 @@ func TestAWillOfALivingIncarnationDoesNotWait(t *testing.T) {
 func TestEveryWayToEndLetsTheWillWaitTheGraceAndBeSentOnce(t *testing.T) {
 	for _, how := range []Ending{EndedFenced, EndedStopped, EndedGone} {
 		d := newDeciding(t)
-		d.Saw(aWill(1), 1)
+		d.Saw(aWill(1), 1, at(d.now))
 		d.ended[life1("a", 1)] = how
 		if f := d.until(100); f < 30 || f > 30.5 {
 			t.Errorf("%v: due at %v", how, f)
@@ -114,7 +114,7 @@ func TestEveryWayToEndLetsTheWillWaitTheGraceAndBeSentOnce(t *testing.T) {
 // stands still, however long that is.
 func TestTheGraceStandsStillWhileAnybodyRefuses(t *testing.T) {
 	d := newDeciding(t)
-	d.Saw(aWill(1), 1)
+	d.Saw(aWill(1), 1, at(d.now))
 	d.ended[life1("a", 1)] = EndedFenced
 	d.until(29)
 	d.refusing = true
@@ -130,10 +130,10 @@ func TestTheGraceStandsStillWhileAnybodyRefuses(t *testing.T) {
 // B10.5: the device arrived at 29.9 s and its claim lands later than the grace.
 func TestAReturningDeviceHoldsItsWill(t *testing.T) {
 	d := newDeciding(t)
-	d.Saw(aWill(1), 1)
+	d.Saw(aWill(1), 1, at(d.now))
 	other := aWill(2)
 	other.Client = "other"
-	d.Saw(other, 2)
+	d.Saw(other, 2, at(d.now))
 	d.ended[life1("a", 1)] = EndedStopped
 	d.until(29)
 	d.Returning("dev", at(29))
@@ -153,7 +153,7 @@ func TestAReturningDeviceHoldsItsWill(t *testing.T) {
 
 func TestADeviceThatReturnsForEverHoldsItsWillForMaxSessionExpiry(t *testing.T) {
 	d := newDeciding(t)
-	d.Saw(aWill(1), 1)
+	d.Saw(aWill(1), 1, at(d.now))
 	d.ended[life1("a", 1)] = EndedStopped
 	first := -1.0
 	for ; d.now < 5000; d.now += 0.5 {
@@ -171,12 +171,12 @@ func TestADeviceThatReturnsForEverHoldsItsWillForMaxSessionExpiry(t *testing.T) 
 // fence, begins anew, and no time written by anybody counts.
 func TestAnotherDeciderBeginsTheGraceAnew(t *testing.T) {
 	d := newDeciding(t)
-	d.Saw(aWill(1), 1)
+	d.Saw(aWill(1), 1, at(d.now))
 	d.ended[life1("a", 1)] = EndedGone
 	d.until(29.5)
 	next := newDeciding(t)
 	next.now, next.ended = d.now, d.ended
-	next.Saw(aWill(1), 1)
+	next.Saw(aWill(1), 1, at(d.now))
 	if f := next.until(100); f < 59 || f > 60 {
 		t.Fatalf("due at %v, want a whole grace after 29.5", f)
 	}
@@ -185,7 +185,7 @@ func TestAnotherDeciderBeginsTheGraceAnew(t *testing.T) {
 // What the other members say during a pause is only known after it.
 func TestAPausedDeciderDoesNotCountThePause(t *testing.T) {
 	d := newDeciding(t)
-	d.Saw(aWill(1), 1)
+	d.Saw(aWill(1), 1, at(d.now))
 	d.ended[life1("a", 1)] = EndedGone
 	d.until(10)
 	d.now = 60
@@ -198,7 +198,7 @@ func TestASessionThatEndsEarlyEndsTheDelayToo(t *testing.T) {
 	d := newDeciding(t)
 	w := aWill(1)
 	w.Delay = 1800
-	d.Saw(w, 1)
+	d.Saw(w, 1, at(d.now))
 	d.ended[life1("a", 1)] = EndedGone
 	d.until(100)
 	d.SessionEnded("dev")
@@ -209,7 +209,7 @@ func TestASessionThatEndsEarlyEndsTheDelayToo(t *testing.T) {
 
 func TestAWillThatCouldNotBeSentIsDueAgain(t *testing.T) {
 	d := newDeciding(t)
-	d.Saw(aWill(1), 1)
+	d.Saw(aWill(1), 1, at(d.now))
 	d.ended[life1("a", 1)] = EndedGone
 	d.until(31)
 	d.Unsent(id(1), time.Second)
@@ -228,7 +228,7 @@ func TestWillsAreDueInTheOrderTheyWaited(t *testing.T) {
 	for n := byte(1); n < 50; n++ {
 		w := aWill(n)
 		w.Delay = uint32(100 - n)
-		d.Saw(w, uint64(n))
+		d.Saw(w, uint64(n), at(d.now))
 	}
 	d.ended[life1("a", 1)] = EndedGone
 	d.until(1)
@@ -245,5 +245,29 @@ func TestWillsAreDueInTheOrderTheyWaited(t *testing.T) {
 	}
 	if len(due) != 49 {
 		t.Fatalf("%d due", len(due))
+	}
+}
+
+// The CONNECT that declared a will was announced like any other. It is not the device's
+// return: a replica killed right after it has its will sent when the grace is over.
+func TestTheConnectThatDeclaredAWillDoesNotHoldIt(t *testing.T) {
+	d := newDeciding(t)
+	d.now = 14
+	d.Returning("dev", at(14))
+	d.Saw(aWill(1), 1, at(14.2))
+	d.ended[life1("a", 1)] = EndedGone
+	d.Wills.grace = 4 * time.Second
+	if f := d.until(60); f < 18 || f > 18.5 {
+		t.Errorf("due at %v, want 4 s after 14", f)
+	}
+	// The next one is, also while it is not through.
+	d = newDeciding(t)
+	d.Wills.grace = 4 * time.Second
+	d.Saw(aWill(1), 1, at(0))
+	d.ended[life1("a", 1)] = EndedGone
+	d.until(3)
+	d.Returning("dev", at(3))
+	if f := d.until(60); f < 23 || f > 23.5 {
+		t.Errorf("due at %v, want a connectBudget after 3", f)
 	}
 }
