@@ -76,8 +76,12 @@ func (w *workspace) end(ctx context.Context) (next uint64, p cluster.Position, e
 }
 
 func (w *workspace) startFeed(ctx context.Context) (*feed, error) {
-	w.feedMu.Lock()
-	defer w.feedMu.Unlock()
+	select {
+	case w.opening <- struct{}{}:
+		defer func() { <-w.opening }()
+	case <-ctx.Done():
+		return nil, fmt.Errorf("open session log %q: %w", w.slug, ctx.Err())
+	}
 	if f := w.feed.Load(); f != nil {
 		return f, nil
 	}

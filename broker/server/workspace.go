@@ -29,8 +29,10 @@ type workspace struct {
 	turnMu sync.Mutex
 	turns  map[string]*atomic.Uint64 // per shared subscription: whose turn it is
 
-	feedMu sync.Mutex // guards opening
-	feed   atomic.Pointer[feed]
+	// opening holds a token while the feed is opened, so that it is opened once. Who waits
+	// for it waits for the store, and no longer than for that.
+	opening chan struct{}
+	feed    atomic.Pointer[feed]
 
 	arriving   arriving
 	redirected redirected
@@ -59,7 +61,7 @@ func (s *Server) workspace(slug string) *workspace {
 	defer s.mu.Unlock()
 	w := s.workspaces[slug]
 	if w == nil {
-		w = &workspace{server: s, slug: slug, cache: make(map[string]*matches), turns: make(map[string]*atomic.Uint64)}
+		w = &workspace{server: s, slug: slug, cache: make(map[string]*matches), turns: make(map[string]*atomic.Uint64), opening: make(chan struct{}, 1)}
 		w.arriving.store, w.arriving.longest = s.options.Retained, 2*s.options.Config.SessionLogAppendWait
 		s.workspaces[slug] = w
 	}

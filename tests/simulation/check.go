@@ -1,0 +1,287 @@
+package simulation
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// check holds what happened against what was promised.
+func (w *world) check() {
+	w.checkStored()
+	for _, s := range w.subscribers {
+		if s.clean {
+			w.checkClean(s)
+		} else {
+			w.checkPersistent(s)
+		}
+		w.checkOrder(s)
+		w.checkOnce(s)
+	}
+	w.checkWills()
+	w.checkTakeovers()
+}
+
+// checkStored: every acknowledged value is in the historian.
+func (w *world) checkStored() {
+	type point struct {
+		topic  string
+		number string
+	}
+	stored := map[point]int{}
+	for _, r := range w.history.Rows(workspace) {
+		stored[point{r.Topic, string(r.Body)}]++
+	}
+	for _, p := range w.publishers {
+		w.counted.Connections += p.conns
+		for _, s := range p.sent {
+			w.counted.Sent++
+			if s.acked.IsZero() {
+				if s.qos > 0 {
+					w.violate("%s: %s %d was never acknowledged", p.id, s.topic, s.number)
+				}
+				continue
+			}
+			w.counted.Acked++
+			if stored[point{s.topic, fmt.Sprint(s.number)}] == 0 {
+				w.violate("%s: %s %d was acknowledged by %s at %s and is not in the historian", p.id, s.topic, s.number, s.by.name, w.trace.since(s.acked))
+			} else {
+				w.counted.Stored++
+			}
+		}
+	}
+}
+
+// wants reports whether a subscriber's filter matches a topic below the workspace.
+func (s *subscriber) wants(topic string) bool {
+	return strings.HasSuffix(s.filter, "#") || strings.HasSuffix(topic, "/a")
+}
+
+// checkPersistent: every value acknowledged after the SUBACK has come.
+func (w *world) checkPersistent(s *subscriber) {
+	w.counted.Connections += s.conns
+	if s.subscribed.IsZero() {
+		w.violate("%s was never subscribed", s.id)
+		return
+	}
+	for _, p := range w.publishers {
+		came := map[int]bool{}
+		for _, topic := range p.topics {
+			for _, a := range s.arrivals[data+topic] {
+				came[a.number] = true
+			}
+		}
+		missing := missing{w: w, s: s, p: p}
+		for _, v := range p.sent {
+			if v.acked.After(s.subscribed) && s.wants(v.topic) {
+				w.counted.Delivered++
+				if !came[v.number] {
+					missing.add(v)
+				}
+			}
+		}
+		missing.report("were acknowledged and did not come to a persistent session")
+	}
+}
+
+// missing gathers values that did not come.
+type missing struct {
+	w    *world
+	s    *subscriber
+	p    *publisher
+	list []*sending
+}
+
+func (m *missing) add(v *sending) { m.list = append(m.list, v) }
+
+func (m *missing) report(what string) {
+	if len(m.list) == 0 {
+		return
+	}
+	first := m.list[0]
+	m.w.violate("%s: %d values of %s %s, the first: %s %d, QoS %d, sent at %s, acknowledged by %s at %s", m.s.id, len(m.list), m.p.id, what,
+		first.topic, first.number, first.qos, m.w.trace.since(first.first), first.by.name, m.w.trace.since(first.acked))
+}
+
+// subscribeWait is for how long a SUBACK of a clean session waits for the replicas that
+// are linked. One that waited that long may miss what the late ones acknowledge.
+const subscribeWait = 2 * time.Second
+
+// checkClean: every value acknowledged between the SUBACK and the end of the connection
+// has come over it, if the subscriber's replica lived. Excused are values whose publisher's
+// replica was not linked with the subscriber's: it may end before they are.
+func (w *world) checkClean(s *subscriber) {
+	w.counted.Connections += s.conns
+	for _, here := range s.stays {
+		late := here.answered.Sub(here.asked) >= subscribeWait
+		for _, p := range w.publishers {
+			came := map[int]bool{}
+			for _, topic := range p.topics {
+				for _, a := range here.arrivals[data+topic] {
+					came[a.number] = true
+				}
+			}
+			missing := missing{w: w, s: s, p: p}
+			for _, v := range p.sent {
+				// What was acknowledged just before the end may be on its way.
+				if !v.acked.After(here.from) || v.acked.After(here.to.Add(-time.Second)) || !s.wants(v.topic) {
+					continue
+				}
+				switch {
+				case came[v.number]:
+					w.counted.CleanRequired++
+				case late || w.apart(v.by, here.node, here.asked.Add(-4*time.Second), here.to) || here.node.endedBetween(here.from, here.to.Add(30*time.Second)) || w.stalled(here):
+					w.counted.CleanExcused++
+				default:
+					w.counted.CleanRequired++
+					missing.add(v)
+				}
+			}
+			missing.report(fmt.Sprintf("were acknowledged and did not come to a clean session at %s, connected from %s to %s", here.node.name, w.trace.since(here.from), w.trace.since(here.to)))
+		}
+	}
+}
+
+// checkOrder: first appearances of each publisher and topic are in the order of sending.
+func (w *world) checkOrder(s *subscriber) {
+	check := func(arrivals map[string][]arrival, where string) {
+		for topic, list := range arrivals {
+			highest, seen := 0, map[int]bool{}
+			for i, a := range list {
+				if !seen[a.number] && a.number < highest {
+					w.violate("%s: %s %d came for the first time after %d, at %s%s (place %d)", s.id, topic, a.number, highest, w.trace.since(a.at), where, i)
+				}
+				seen[a.number] = true
+				highest = max(highest, a.number)
+			}
+		}
+	}
+	if !s.clean {
+		check(s.arrivals, "")
+		return
+	}
+	for _, here := range s.stays {
+		check(here.arrivals, " over one connection")
+	}
+}
+
+// checkOnce: from a publisher at QoS 2 to a subscriber at QoS 2 a value comes once. The
+// exceptions that are documented: its publisher had to send it again without a PUBREC
+// because the replica ended between storing and recording, or because it moved while the
+// two replicas were not linked.
+func (w *world) checkOnce(s *subscriber) {
+	if s.qos != 2 {
+		return
+	}
+	check := func(arrivals map[string][]arrival) {
+		for _, p := range w.publishers {
+			if p.qos != 2 {
+				continue
+			}
+			times := map[int][]arrival{}
+			for _, topic := range p.topics {
+				for _, a := range arrivals[data+topic] {
+					times[a.number] = append(times[a.number], a)
+				}
+			}
+			for number, list := range times {
+				w.counted.Once++
+				if len(list) == 1 {
+					continue
+				}
+				v := p.sent[number-1]
+				excused := slices.ContainsFunc(v.repeats, func(r repeat) bool {
+					return r.from.endedBetween(r.since, r.until.Add(time.Second)) || r.from != r.to && w.apart(r.from, r.to, r.since, r.until.Add(time.Second))
+				})
+				if excused && len(list) <= 1+len(v.repeats) {
+					w.counted.OnceExcused++
+					continue
+				}
+				w.violate("%s: %s %d came %d times though both sides are QoS 2, at %s and %s; sent at %s, again %d times", s.id, v.topic, number, len(list),
+					w.trace.since(list[0].at), w.trace.since(list[1].at), w.trace.since(v.first), len(v.repeats))
+			}
+		}
+	}
+	if !s.clean {
+		check(s.arrivals)
+		return
+	}
+	for _, here := range s.stays {
+		check(here.arrivals)
+	}
+}
+
+// slack is what the clocks of devices and replicas may differ by, in what they count.
+const slack = 3 * time.Second
+
+// checkWills: each will once at most, none of a device that left properly or was back in
+// time, and that of each that was not.
+func (w *world) checkWills() {
+	rows := map[string]int{}
+	for _, r := range w.history.Rows(workspace) {
+		if strings.HasPrefix(r.Topic, "w/") {
+			rows[r.Topic+" "+string(r.Body)]++
+			w.counted.Wills++
+		}
+	}
+	end := time.Now()
+	for _, d := range w.willing {
+		w.counted.Connections += d.conns
+		delay := time.Duration(min(d.delay, d.expiry)) * time.Second
+		for _, l := range d.lives {
+			sent := rows[fmt.Sprintf("w/%s %d", d.id, l.number)]
+			say := func(what string) {
+				w.violate("%s: the will of connection %d at %s (%s to %s, %s; back %s) was %s", d.id, l.number, l.node.name, w.trace.since(l.from), w.trace.since(l.to), l.how, w.trace.since(l.back), what)
+			}
+			if sent > 1 {
+				say(fmt.Sprintf("sent %d times", sent))
+				continue
+			}
+			until := l.calling
+			if until.IsZero() {
+				until = end
+			}
+			away := until.Sub(l.to)
+			ended := l.node.endedBetween(l.to.Add(-20*time.Second), l.to.Add(30*time.Second))
+			switch {
+			case l.how == "properly" && !ended && !w.disturbed(l.node, l.to.Add(-5*time.Second), l.to.Add(5*time.Second)):
+				w.counted.WillsForbidden++
+				if sent > 0 {
+					say("sent though the device left properly")
+				}
+			case l.how != "properly" && !l.back.IsZero() && away < delay-slack:
+				w.counted.WillsForbidden++
+				if sent > 0 {
+					say("sent though the device was back within its delay")
+				}
+			case l.how != "properly" && l.back.IsZero() && away > max(delay, w.o.WillStopGrace)+2*time.Minute:
+				w.counted.WillsRequired++
+				if sent == 0 {
+					say("not sent though the device stayed away")
+				}
+			}
+		}
+	}
+}
+
+// takenWithin is how long the broker may take to close a connection whose device has
+// another: the mesh or the store tells it.
+const takenWithin = 16 * time.Second
+
+// checkTakeovers: a connection whose device is served elsewhere is closed.
+func (w *world) checkTakeovers() {
+	for _, o := range w.left {
+		if o.taken.IsZero() {
+			continue
+		}
+		w.counted.Takeovers++
+		over := o.ended
+		if over.IsZero() {
+			over = time.Now()
+		}
+		if over.Sub(o.taken) > takenWithin && !w.disturbed(o.node, o.taken.Add(-takenWithin), over) {
+			w.violate("%s: the connection it left open at %s is still served %v after another was accepted at %s", o.device, o.node.name, over.Sub(o.taken), w.trace.since(o.taken))
+		}
+	}
+}

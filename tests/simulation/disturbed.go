@@ -1,0 +1,57 @@
+package simulation
+
+import (
+	"strings"
+	"time"
+)
+
+// heals is how long after a fault its consequences may last: links are made again, what
+// was held is sent, an index catches up.
+const heals = 10 * time.Second
+
+// within reports whether a fault, or its aftermath, overlaps a time.
+func (w *world) within(f fault, from, to time.Time) bool {
+	begun := w.trace.began.Add(f.at)
+	return begun.Before(to) && begun.Add(f.long+heals).After(from)
+}
+
+// apart reports whether two replicas may have been without a link within a time: by
+// a fault of the mesh between them, of either's process, or of its right to serve.
+func (w *world) apart(a, b *node, from, to time.Time) bool {
+	if a == b {
+		return false
+	}
+	for _, f := range w.faults {
+		if !w.within(f, from, to) {
+			continue
+		}
+		one, other := w.nodes[f.a], w.nodes[f.b]
+		if strings.HasSuffix(f.kind, "mesh") && (one == a && other == b || one == b && other == a) {
+			return true
+		}
+		if f.kind == "freeze" && (one == a || one == b) {
+			return true
+		}
+	}
+	return a.endedBetween(from.Add(-heals), to) || b.endedBetween(from.Add(-heals), to)
+}
+
+// disturbed reports whether anything was done to a replica within a time.
+func (w *world) disturbed(n *node, from, to time.Time) bool {
+	for _, f := range w.faults {
+		if w.within(f, from, to) && (w.nodes[f.a] == n || strings.HasSuffix(f.kind, "mesh") && w.nodes[f.b] == n) {
+			return true
+		}
+	}
+	return n.endedBetween(from, to)
+}
+
+// stalled reports whether the way of a replica to its devices was during a stay.
+func (w *world) stalled(s *stay) bool {
+	for _, f := range w.faults {
+		if (f.kind == "stall devices" || f.kind == "freeze") && w.nodes[f.a] == s.node && w.within(f, s.from, s.to) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,207 @@
+package simulation
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"time"
+
+	"maestrohub.io/uns/broker/mqtt"
+)
+
+// subscriber takes values and remembers them in the order they came.
+type subscriber struct {
+	device
+	qos    byte
+	filter string
+	loss   time.Duration // between two losses of the connection, at most
+
+	held       map[uint16]bool // identifiers of QoS 2 received and not released
+	subscribed time.Time       // when the SUBACK was read; zero: it was not
+	stays      []*stay         // connections with a subscription, of a clean session
+	arrivals   map[string][]arrival
+	lossAt     time.Time
+}
+
+// stay is one connection of a clean session, from its SUBACK on.
+type stay struct {
+	node     *node
+	asked    time.Time // when SUBSCRIBE was written
+	answered time.Time // when the broker wrote the SUBACK
+	from, to time.Time // the SUBACK was read, the connection is over
+	by       bool      // ended by the device
+	arrivals map[string][]arrival
+}
+
+// arrival is a value that came.
+type arrival struct {
+	number int
+	at     time.Time
+	qos    byte
+	dup    bool
+	node   *node
+	conn   int
+}
+
+// run receives until ctx ends; from calm on it loses no connection on purpose.
+func (s *subscriber) run(ctx, calm context.Context) {
+	s.arrivals, s.held = map[string][]arrival{}, map[uint16]bool{}
+	for ctx.Err() == nil {
+		ack, err := s.connect(ctx, uint16(1+s.r.IntN(20)), nil)
+		if err != nil {
+			if calm.Err() != nil && s.w.over() {
+				s.w.violate("%v", err)
+			}
+			return
+		}
+		if !ack.SessionPresent {
+			s.held = map[uint16]bool{}
+		}
+		s.lossAt = time.Now().Add(s.loss/10 + time.Duration(s.r.Int64N(int64(s.loss))))
+		var here *stay
+		if s.clean || s.subscribed.IsZero() {
+			if here, err = s.subscribe(ctx); err == nil && s.clean {
+				s.stays = append(s.stays, here)
+			}
+		}
+		if err == nil {
+			err = s.receive(ctx, calm, here)
+		}
+		if here != nil {
+			here.to = time.Now()
+		}
+		if ctx.Err() == nil && err != nil && !errors.Is(err, errLost) {
+			s.w.violate("%s: %v", s.id, err)
+			return
+		}
+	}
+	s.drop()
+}
+
+// subscribe makes the one subscription.
+func (s *subscriber) subscribe(ctx context.Context) (*stay, error) {
+	here := &stay{node: s.at, asked: time.Now(), arrivals: map[string][]arrival{}}
+	p := mqtt.Subscribe{PacketID: 1, Filters: []mqtt.Subscription{{Filter: s.filter, QoS: s.qos}}}
+	s.out = p.Append(s.out, s.version)
+	for {
+		if err := s.flush(); err != nil {
+			return nil, err
+		}
+		h, body, err := s.read(ctx, time.Now().Add(patience))
+		if err != nil {
+			if errors.Is(err, errQuiet) {
+				err = errLost
+			}
+			return nil, err
+		}
+		if h.Type != mqtt.SUBACK {
+			if err := s.take(h, body, here); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		var a mqtt.Suback
+		if err := a.Decode(s.version, h, body); err != nil {
+			return nil, s.w.fail("%s: %v", s.id, err)
+		}
+		if a.Codes[0] != mqtt.ReasonCode(s.qos) {
+			s.w.trace.say("%s: its subscription is refused by %s: %v", s.id, s.at.name, a.Codes[0])
+			s.drop()
+			return nil, errLost
+		}
+		s.subscribed = time.Now()
+		here.answered, here.from = s.stamp, s.subscribed
+		s.w.trace.say("%s is subscribed to %s at QoS %d by %s, after %v", s.id, s.filter, s.qos, s.at.name, here.answered.Sub(here.asked))
+		return here, nil
+	}
+}
+
+func (s *subscriber) receive(ctx, calm context.Context, here *stay) error {
+	for {
+		if err := s.flush(); err != nil {
+			return err
+		}
+		deadline := time.Now().Add(20 * time.Second)
+		if calm.Err() == nil && s.lossAt.Before(deadline) {
+			deadline = s.lossAt
+		}
+		h, body, err := s.read(ctx, deadline)
+		switch {
+		case errors.Is(err, errQuiet) && calm.Err() == nil && !time.Now().Before(s.lossAt):
+			if here != nil {
+				here.by = true
+			}
+			return errLost // on purpose
+		case errors.Is(err, errQuiet):
+			s.out = mqtt.AppendPingreq(s.out)
+			continue
+		case err != nil:
+			return err
+		}
+		if err := s.take(h, body, here); err != nil {
+			return err
+		}
+		if len(s.in) > 0 && s.r.IntN(8) != 0 {
+			continue // acknowledge several at once
+		}
+	}
+}
+
+func (s *subscriber) take(h mqtt.Header, body []byte, here *stay) error {
+	switch h.Type {
+	case mqtt.PINGRESP:
+	case mqtt.PUBLISH:
+		var p mqtt.Publish
+		if err := p.Decode(s.version, h, body); err != nil {
+			return s.w.fail("%s: %v", s.id, err)
+		}
+		number, err := numberOf(p.Payload)
+		if err != nil {
+			return s.w.fail("%s: %s came with %q", s.id, p.Topic, p.Payload)
+		}
+		a := arrival{number: number, at: time.Now(), qos: p.QoS, dup: p.Dup, node: s.at, conn: s.conns}
+		topic := string(p.Topic)
+		switch {
+		case p.Retain:
+		case p.QoS == 2 && s.held[p.PacketID]:
+		default:
+			s.arrivals[topic] = append(s.arrivals[topic], a)
+			if here != nil {
+				here.arrivals[topic] = append(here.arrivals[topic], a)
+			}
+		}
+		switch p.QoS {
+		case 1:
+			s.out = mqtt.AppendAck(s.out, s.version, mqtt.PUBACK, p.PacketID, mqtt.Success)
+		case 2:
+			s.held[p.PacketID] = true
+			s.out = mqtt.AppendAck(s.out, s.version, mqtt.PUBREC, p.PacketID, mqtt.Success)
+		}
+	case mqtt.PUBREL:
+		var a mqtt.Ack
+		if err := a.Decode(s.version, h, body); err != nil {
+			return s.w.fail("%s: %v", s.id, err)
+		}
+		delete(s.held, a.PacketID)
+		s.out = mqtt.AppendAck(s.out, s.version, mqtt.PUBCOMP, a.PacketID, mqtt.Success)
+	case mqtt.DISCONNECT:
+		return s.serverClosed(h, body)
+	default:
+		return s.w.fail("%s: unexpected %v", s.id, h.Type)
+	}
+	return nil
+}
+
+// numberOf is the number in a payload, plain or in an envelope.
+func numberOf(payload []byte) (int, error) {
+	text := string(payload)
+	if i := len(`{"timestamp":"`); len(text) > i && text[0] == '{' {
+		for at := i; at < len(text); at++ {
+			if text[at:min(at+8, len(text))] == `"value":` {
+				text = text[at+8 : len(text)-1]
+				break
+			}
+		}
+	}
+	return strconv.Atoi(text)
+}
