@@ -1,0 +1,136 @@
+package kubernetes_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"maestrohub.io/uns/broker/mqtt"
+	"maestrohub.io/uns/tests/harness"
+	"maestrohub.io/uns/tools/launch"
+)
+
+// small lets a release be ready on nodes that share two cores.
+var small = map[string]any{
+	"uns":  map[string]any{"minReadySeconds": 0, "clients": map[string]any{"entries": entries(clients)}, "resources": map[string]any{"requests": map[string]any{"cpu": "50m"}}},
+	"nats": map[string]any{"statefulSet": map[string]any{"minReadySeconds": 0}, "container": map[string]any{"resources": map[string]any{"requests": map[string]any{"cpu": "50m"}}}},
+}
+
+// reach is a release as pods of the cluster see it: by the addresses of its Services.
+func (r *release) reach(t *testing.T) *harness.Broker {
+	t.Helper()
+	b := &launch.Broker{}
+	for service, into := range map[string]*string{r.uns() + "-mqtt": &b.TCP, r.uns(): &b.HTTP} {
+		s, err := cluster.CoreV1().Services(r.namespace).Get(t.Context(), service, meta.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		*into = net.JoinHostPort(s.Spec.ClusterIP, strconv.Itoa(int(s.Spec.Ports[0].Port)))
+	}
+	return harness.Attach(b, clients)
+}
+
+// helmTest runs the chart's own test.
+func (r *release) helmTest(t *testing.T) time.Duration {
+	t.Helper()
+	began := time.Now()
+	if _, err := cluster.command(t.Context(), "helm", "test", r.name, "--namespace", r.namespace, "--logs", "--timeout", "2m"); err != nil {
+		t.Errorf("%v", err)
+	}
+	return time.Since(began)
+}
+
+// TestSingleNode installs one replica without NATS: what it has acknowledged outlives
+// its pod, on its volume.
+func TestSingleNode(t *testing.T) {
+	began := time.Now()
+	r := install(t, &release{name: "single", namespace: "e2e-single", files: []string{"values-single-node.yaml"}, values: small})
+	row(t, "helm install with values-single-node.yaml: ready", "one replica, no NATS", time.Since(began))
+	row(t, "helm test on it", "a device's way, once", r.helmTest(t))
+	b := r.reach(t)
+	if code := b.Client(t, "device", "single").Publish(harness.Inbox("device", "single/x"), 1, "42"); code != mqtt.Success {
+		t.Fatalf("PUBACK %v", code)
+	}
+	if err := cluster.CoreV1().Pods(r.namespace).Delete(t.Context(), r.uns()+"-0", meta.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	deleted := time.Now()
+	until(t, 2*time.Minute, "history to be read again", func() (bool, string) {
+		var page struct {
+			Values []harness.Row `json:"values"`
+		}
+		err := fetch(t.Context(), b, "/api/v1/uns/"+harness.Workspace+"/history?topic=single/x", &page)
+		return err == nil && len(page.Values) == 1 && string(page.Values[0].Value) == "42", fmt.Sprintf("%v, %v", page.Values, err)
+	})
+	row(t, "single node, its pod deleted: what it acknowledged is read, from the deletion", "kept on its volume", time.Since(deleted))
+
+	// Uninstalled and installed again, it has its volume back.
+	if err := r.uninstall(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	claims, err := cluster.CoreV1().PersistentVolumeClaims(r.namespace).List(t.Context(), meta.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(claims.Items) != 1 {
+		t.Errorf("uninstall left %d volume claims, want the historian's", len(claims.Items))
+	}
+	if err := r.apply(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	if rows := r.reach(t).History(t, "device", "single/x"); len(rows) != 1 {
+		t.Errorf("after a reinstallation history has %d values, want 1", len(rows))
+	}
+}
+
+// TestProductionValues installs values-production.yaml as it is, with a database of
+// one's own.
+func TestProductionValues(t *testing.T) {
+	r := &release{name: "production", namespace: "e2e-production", files: []string{"values-production.yaml"}, values: merge(small, map[string]any{
+		"global": map[string]any{"natsAuth": map[string]any{"enabled": true}}})}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+		defer cancel()
+		if t.Failed() {
+			t.Log(cluster.describe(ctx, r.namespace, r.deps()))
+		}
+		if err := errors.Join(r.uninstall(ctx), cluster.deleteNamespaces(ctx, r.namespace, r.deps())); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := cluster.makeNamespace(t.Context(), r.namespace); err != nil {
+		t.Fatal(err)
+	}
+	database, err := os.ReadFile("testdata/postgres.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "postgres.yaml")
+	if err := os.WriteFile(file, bytes.ReplaceAll(database, []byte("IMAGE"), []byte(image("postgres:15"))), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cluster.mustRun(t, "kubectl", "-n", r.namespace, "apply", "-f", file)
+	cluster.mustRun(t, "kubectl", "-n", r.namespace, "rollout", "status", "statefulset/postgres", "--timeout=2m")
+	began := time.Now()
+	if err := r.apply(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	row(t, "helm install with values-production.yaml: ready", "two replicas, mutual TLS, accounts", time.Since(began))
+	row(t, "helm test on it", "a device's way, once", r.helmTest(t))
+	pods, err := cluster.pods(t.Context(), r.namespace, "uns")
+	if err != nil || len(pods) != 2 {
+		t.Fatalf("%d replicas, %v", len(pods), err)
+	}
+	if pods[0].Spec.NodeName == pods[1].Spec.NodeName {
+		t.Errorf("both replicas are on %s", pods[0].Spec.NodeName)
+	}
+}

@@ -1,0 +1,60 @@
+package kubernetes_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	apps "k8s.io/api/apps/v1"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+func TestRowOneNATSServerKilled(t *testing.T) {
+	cluster.needLab(t)
+	s := start(t)
+	l := s.load(t)
+	for i := range 3 {
+		name := fmt.Sprintf("%s-%d", s.release.nats(), i)
+		before, err := cluster.CoreV1().Pods(s.release.deps()).Get(t.Context(), name, meta.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		cluster.lab(t, "kill", s.release.deps()+"/"+name, "nats")
+		killed := time.Now()
+		row(t, "NATS server killed: everything flows, from the kill of "+name, "elections waited out, 15 s", l.Flows(t, killed))
+		row(t, "NATS server killed: connections of devices lost", "0", l.Lost(killed))
+		if n := l.Lost(killed); n > 0 {
+			t.Errorf("%d devices were disconnected by the loss of one NATS server", n)
+		}
+		s.ready(t, s.release.deps(), name, before)
+	}
+	s.whole(t)
+	row(t, "NATS server killed: in all", "nothing lost", l.Finish(t))
+}
+
+func TestRowNATSRollingRestart(t *testing.T) {
+	s := start(t)
+	l := s.load(t)
+	began := time.Now()
+	cluster.mustRun(t, "kubectl", "-n", s.release.deps(), "rollout", "restart", "statefulset/"+s.release.nats())
+	until(t, 8*time.Minute, "every NATS server to be new", func() (bool, string) {
+		set, err := cluster.AppsV1().StatefulSets(s.release.deps()).Get(t.Context(), s.release.nats(), meta.GetOptions{})
+		if err != nil {
+			return false, err.Error()
+		}
+		return rolledOut(set), fmt.Sprintf("%d updated, %d ready", set.Status.UpdatedReplicas, set.Status.ReadyReplicas)
+	})
+	row(t, "NATS rolling restart: every server is new and ready", "never without quorum", time.Since(began))
+	lost := l.Lost(began)
+	row(t, "NATS rolling restart: connections of devices lost", "0", lost)
+	if lost > 0 {
+		t.Errorf("%d connections of devices were lost while NATS was restarted server by server", lost)
+	}
+	row(t, "NATS rolling restart: in all", "nothing lost", l.Finish(t))
+}
+
+func rolledOut(set *apps.StatefulSet) bool {
+	s := set.Status
+	return s.ObservedGeneration >= set.Generation && s.UpdateRevision == s.CurrentRevision &&
+		s.UpdatedReplicas == *set.Spec.Replicas && s.ReadyReplicas == *set.Spec.Replicas
+}

@@ -1,0 +1,274 @@
+package kubernetes_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	core "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"maestrohub.io/uns/tests/device"
+	"maestrohub.io/uns/tests/harness"
+	"maestrohub.io/uns/tools/launch"
+)
+
+// site is the release that the rows share, one after the other: two replicas, three
+// NATS servers with accounts and mutual TLS, network policies, a database.
+type site struct {
+	release *release
+	// address is where devices connect: the load balancer, or a node's port.
+	address string
+	cuts    [][2]string // that were made and not healed
+	nodes   []string    // that were cordoned
+}
+
+var (
+	sharing sync.Mutex // guards shared against an interrupt
+	shared  *site
+)
+
+// Figures of the shared release: T is half the default, so that rows take half as
+// long; the will grace is long enough for a device that a busy machine holds up.
+const (
+	ttl   = 5 * time.Second
+	grace = 30 * time.Second
+)
+
+// generous is added to every promised figure for what a busy machine takes.
+const generous = 20 * time.Second
+
+// start returns the shared release, whole: everything runs, every replica serves and
+// knows the other.
+func start(t *testing.T) *site {
+	t.Helper()
+	sharing.Lock()
+	s := shared
+	sharing.Unlock()
+	if s == nil {
+		s = first(t)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		if t.Failed() {
+			t.Log(cluster.describe(ctx, s.release.namespace, s.release.deps()))
+			for _, pod := range []string{"uns-0", "uns-1"} {
+				logs, err := cluster.command(ctx, "kubectl", "-n", s.release.namespace, "logs", s.release.name+"-"+pod, "--tail=40")
+				t.Logf("%s: %v\n%s", pod, err, logs)
+			}
+		}
+		for _, c := range s.cuts {
+			if _, err := cluster.command(ctx, "kubelab", "--repository", root, "heal", c[0], c[1]); err != nil {
+				t.Error(err)
+			}
+		}
+		s.cuts = nil
+		for _, n := range s.nodes {
+			if _, err := cluster.command(ctx, "kubectl", "uncordon", n); err != nil {
+				t.Error(err)
+			}
+		}
+		s.nodes = nil
+	})
+	s.whole(t)
+	return s
+}
+
+// first installs the shared release.
+func first(t *testing.T) *site {
+	t.Helper()
+	outside, err := cluster.outside(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &release{name: "maestrohub", namespace: "e2e", files: []string{"values-local-lab.yaml"}, values: map[string]any{
+		"uns": map[string]any{
+			"image":           map[string]any{"pullPolicy": "Always"},
+			"antiAffinity":    "preferred",
+			"clients":         map[string]any{"entries": entries(clients)},
+			"minReadySeconds": 0,
+			"mqtt": map[string]any{
+				"service":  map[string]any{"type": "LoadBalancer"},
+				"embedded": map[string]any{"memberTTL": ttl.String(), "willStopGrace": grace.String(), "tls": map[string]any{"secretName": deviceTLS}},
+			},
+		},
+		// These tests connect from outside the cluster, by way of a node.
+		"networkPolicy": map[string]any{"enabled": true, "httpFrom": outside, "mqttFrom": append([]any{
+			map[string]any{"podSelector": map[string]any{"matchLabels": map[string]any{"role": "device"}}}}, outside...)},
+		"nats": map[string]any{
+			"statefulSet": map[string]any{"minReadySeconds": 5},
+			"container":   map[string]any{"resources": map[string]any{"requests": map[string]any{"cpu": "50m", "memory": "256Mi"}, "limits": map[string]any{"memory": "256Mi"}}},
+		},
+	}}
+	if err := cluster.makeNamespace(t.Context(), r.namespace); err != nil {
+		t.Fatal(err)
+	}
+	s := &site{release: r}
+	sharing.Lock()
+	shared = s
+	sharing.Unlock()
+	if _, err := putCertificate(t.Context(), r.namespace); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	if err := r.apply(t.Context(), nil); err != nil {
+		t.Fatalf("%v\n%s", err, cluster.describe(t.Context(), r.namespace, r.deps()))
+	}
+	row(t, "helm install: two replicas, three NATS servers, PostgreSQL, all ready", "-", time.Since(began))
+	return s
+}
+
+// whole waits until everything is as it should be, and brings back what rows have
+// left undone.
+func (s *site) whole(t *testing.T) {
+	t.Helper()
+	r := s.release
+	until(t, 4*time.Minute, "every pod of the release to be ready", func() (bool, string) {
+		for _, of := range []struct {
+			namespace, component string
+			want                 int
+		}{{r.namespace, "uns", 2}, {r.deps(), "nats", 3}} {
+			pods, err := cluster.pods(t.Context(), of.namespace, of.component)
+			if err != nil {
+				return false, err.Error()
+			}
+			ready := 0
+			for i := range pods {
+				if isReady(&pods[i]) {
+					ready++
+				}
+			}
+			if ready != of.want || len(pods) != of.want {
+				return false, fmt.Sprintf("%d of %d pods of %s are ready", ready, of.want, of.component)
+			}
+		}
+		return true, ""
+	})
+	for i := range 2 {
+		b := s.replica(t, i)
+		until(t, time.Minute, fmt.Sprintf("replica %d to be linked with the other", i), func() (bool, string) {
+			st, err := s.status(t, b)
+			return err == nil && st.Members == 2 && st.Links == 1, fmt.Sprintf("%+v, %v", st, err)
+		})
+	}
+	if s.address == "" {
+		address, err := r.balanced(t.Context(), "mqtt")
+		if err != nil {
+			t.Logf("devices go over a node's port: %v", err)
+			address, err = r.nodePort(t.Context(), "mqtt")
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.address = address
+	}
+}
+
+// service is the release as devices and REST clients see it: one address.
+func (s *site) service(t *testing.T) *harness.Broker {
+	t.Helper()
+	service, err := cluster.CoreV1().Services(s.release.namespace).Get(t.Context(), s.release.uns(), meta.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return harness.Attach(&launch.Broker{TCP: s.address, HTTP: net.JoinHostPort(service.Spec.ClusterIP, strconv.Itoa(int(service.Spec.Ports[0].Port)))}, clients)
+}
+
+// replica is one of the release's pods, reached at its own address.
+func (s *site) replica(t *testing.T, i int) *harness.Broker {
+	t.Helper()
+	pod := s.pod(t, i)
+	return harness.Attach(&launch.Broker{TCP: net.JoinHostPort(pod.Status.PodIP, "1883"), HTTP: net.JoinHostPort(pod.Status.PodIP, "8080")}, clients)
+}
+
+func (s *site) pod(t *testing.T, i int) *core.Pod {
+	t.Helper()
+	pod, err := cluster.CoreV1().Pods(s.release.namespace).Get(t.Context(), s.podName(i), meta.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pod
+}
+
+func (s *site) podName(i int) string { return fmt.Sprintf("%s-%d", s.release.uns(), i) }
+
+// status is what a replica says of the cluster.
+type status struct {
+	Members int  `json:"memberCount"`
+	Links   int  `json:"linksUp"`
+	Fenced  bool `json:"fenced"`
+}
+
+// status asks a replica. A pod whose NetworkPolicy has not reached its node yet, or
+// that has just gone, is an error to try again.
+func (s *site) status(t *testing.T, b *harness.Broker) (status, error) {
+	t.Helper()
+	var answer struct {
+		Broker struct {
+			Cluster status `json:"cluster"`
+		} `json:"broker"`
+	}
+	err := fetch(t.Context(), b, "/api/v1/system/uns/settings/status", &answer)
+	return answer.Broker.Cluster, err
+}
+
+// loads numbers the loads of this run, so that each has topics and client ids of its
+// own.
+var loads atomic.Int64
+
+// load starts devices against the release.
+func (s *site) load(t *testing.T) *device.Load {
+	t.Helper()
+	return device.StartLoad(t, device.LoadOptions{
+		Name: fmt.Sprintf("load-%d", loads.Add(1)), User: "device", Secret: harness.Secret("device"), Wills: true,
+		Address: func() string { return s.address },
+		Inbox:   func(topic string) string { return harness.Inbox("device", topic) },
+		Data:    harness.Data,
+		History: func(t testing.TB, topic string) (payloads []string) {
+			for _, row := range s.service(t.(*testing.T)).History(t, "device", topic) {
+				payloads = append(payloads, string(row.Value))
+			}
+			return payloads
+		},
+	})
+}
+
+// ready waits until a pod of the release is ready again, as another one than before
+// where old names it, and returns how long that took.
+func (s *site) ready(t *testing.T, namespace, name string, old *core.Pod) time.Duration {
+	t.Helper()
+	return until(t, 3*time.Minute, name+" to be ready again", func() (bool, string) {
+		pod, err := cluster.CoreV1().Pods(namespace).Get(t.Context(), name, meta.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return false, "it is not there"
+		}
+		if err != nil {
+			return false, err.Error()
+		}
+		if old != nil && pod.UID == old.UID && restarts(pod) == restarts(old) {
+			return false, "it has not ended yet"
+		}
+		return isReady(pod), fmt.Sprintf("%s, %d restarts", pod.Status.Phase, restarts(pod))
+	})
+}
+
+func restarts(p *core.Pod) (n int32) {
+	for _, c := range p.Status.ContainerStatuses {
+		n += c.RestartCount
+	}
+	return n
+}
+
+// logged counts the lines of a pod that hold a text, in its present container.
+func (s *site) logged(t *testing.T, i int, text string) int {
+	t.Helper()
+	return strings.Count(cluster.mustRun(t, "kubectl", "-n", s.release.namespace, "logs", s.podName(i)), text)
+}
