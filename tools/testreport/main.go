@@ -1,6 +1,6 @@
 // Command testreport runs `go test` and reports it honestly: one line per
-// package as it ends, each failure in full with its output, the slowest
-// packages, and as the very last line
+// package as it ends, each row of a table that a test logs ("| … | … |") as it comes,
+// each failure in full with its output, the slowest packages, and as the very last line
 //
 //	N passed, N failed, N skipped
 //

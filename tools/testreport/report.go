@@ -112,12 +112,27 @@ func (r *report) add(e event) {
 	switch e.Action {
 	case "output":
 		t.output = append(t.output, e.Output)
+		if row, is := tableRow(e.Output); is {
+			fmt.Fprintln(r.out, row)
+		}
 	case "pass", "fail", "skip":
 		t.result = e.Action
 		if e.Action != "fail" {
 			t.output = nil
 		}
 	}
+}
+
+// tableRow finds a row of a table that a test has logged ("x_test.go:12: | … | … |"):
+// what was measured is worth a line also when all is well.
+func tableRow(output string) (row string, is bool) {
+	_, row, is = strings.Cut(output, ".go:")
+	if !is {
+		return "", false
+	}
+	_, row, is = strings.Cut(row, ": ")
+	row = strings.TrimSpace(row)
+	return row, is && strings.HasPrefix(row, "| ") && strings.HasSuffix(row, " |")
 }
 
 // test returns the named test, and notes of its parents that they have subtests.

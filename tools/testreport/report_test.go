@@ -107,3 +107,17 @@ func TestAnUnknownFlagIsAFailure(t *testing.T) {
 		t.Errorf("exit code %d of a run that could not start, want 1", code)
 	}
 }
+
+func TestARowOfATableIsPrintedThoughItsTestPasses(t *testing.T) {
+	printed, _ := outcome(t,
+		`{"Action":"output","Package":"p","Test":"TestA","Output":"    a_test.go:12: | pod killed | 2 s | 1.4s |\n"}`,
+		`{"Action":"output","Package":"p","Test":"TestA","Output":"    a_test.go:13: seed 7\n"}`,
+		`{"Action":"pass","Package":"p","Test":"TestA"}`,
+		`{"Action":"pass","Package":"p"}`)
+	if !strings.Contains(printed, "\n| pod killed | 2 s | 1.4s |\n") && !strings.HasPrefix(printed, "| pod killed | 2 s | 1.4s |\n") {
+		t.Errorf("the row is missing:\n%s", printed)
+	}
+	if strings.Contains(printed, "seed") {
+		t.Errorf("more than the row of a test that passed is printed:\n%s", printed)
+	}
+}
