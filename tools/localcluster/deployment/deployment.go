@@ -114,6 +114,7 @@ func (d *Deployment) fill(ctx context.Context) error {
 		}
 		d.Replicas = append(d.Replicas, r)
 	}
+	d.link()
 	d.service, err = openService(d.Replicas)
 	return err
 }
@@ -146,15 +147,6 @@ func (d *Deployment) each(do func(*Replica) error) error {
 	}
 	all.Wait()
 	return errors.Join(errs...)
-}
-
-// Mesh is every way between replicas.
-func (d *Deployment) Mesh() Way {
-	var w Way
-	for _, r := range d.Replicas {
-		w = append(w, r.Mesh...)
-	}
-	return w
 }
 
 // Slow holds what NATS sends to any replica for so long; 0 ends it.
@@ -194,8 +186,7 @@ func (d *Deployment) Close() error {
 	}
 	for _, r := range d.Replicas {
 		r.Kill()
-		r.NATS.close()
-		r.Mesh.close()
+		r.close()
 	}
 	if d.NATS != nil {
 		d.NATS.Close()

@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"strings"
 	"time"
+
+	"maestrohub.io/uns/tools/localcluster/natsserver"
 )
 
 // part is anything with a process.
@@ -18,6 +21,7 @@ type part struct {
 	stop    func(context.Context) error
 	start   func(context.Context) error
 	alive   func() bool
+	pid     func() int
 	output  func() string
 	replica *Replica // nil: not a replica
 }
@@ -26,16 +30,36 @@ type part struct {
 func (d *Deployment) processes() []part {
 	var all []part
 	for _, r := range d.Replicas {
-		all = append(all, part{name: r.ID, kill: r.Kill, pause: r.Pause, resume: r.Resume, alive: r.Alive, start: r.Start, output: r.Output, replica: r,
+		all = append(all, part{name: r.ID, kill: r.Kill, pause: r.Pause, resume: r.Resume, alive: r.Alive, pid: func() int { return r.Process().PID() }, start: r.Start, output: r.Output, replica: r,
 			stop: func(context.Context) error { return r.Stop(stopBound) }})
 	}
 	for _, s := range d.NATS.Servers {
-		all = append(all, part{name: s.Name, kill: s.Kill, pause: s.Pause, resume: s.Resume, alive: s.Alive, output: s.Output,
+		all = append(all, part{name: s.Name, kill: s.Kill, pause: s.Pause, resume: s.Resume, alive: s.Alive, pid: s.PID, output: s.Output,
 			stop:  func(context.Context) error { return s.Stop(stopBound) },
-			start: func(context.Context) error { return s.Start() }})
+			start: func(ctx context.Context) error { return d.startServer(ctx, s) }})
 	}
 	p := d.Postgres
-	return append(all, part{name: "postgres", kill: p.Kill, pause: p.Pause, resume: p.Resume, stop: p.Stop, start: p.Start, alive: p.Alive, output: p.Output})
+	return append(all, part{name: "postgres", kill: p.Kill, pause: p.Pause, resume: p.Resume, stop: p.Stop, start: p.Start, alive: p.Alive, pid: func() int { pids := p.PIDs(); return pids[len(pids)-1] }, output: p.Output})
+}
+
+// startServer starts a NATS server and, if there is a quorum, waits until it has caught
+// up: then the next one may be harmed.
+func (d *Deployment) startServer(ctx context.Context, s *natsserver.Server) error {
+	if err := s.Start(); err != nil {
+		return err
+	}
+	alive := 0
+	for _, other := range d.NATS.Servers {
+		if other.Alive() {
+			alive++
+		}
+	}
+	if 2*alive <= len(d.NATS.Servers) {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	return s.Ready(ctx)
 }
 
 // ways are all networks that can be harmed, by name.
@@ -48,6 +72,11 @@ func (d *Deployment) ways() (names []string, ways map[string]Way) {
 	for _, r := range d.Replicas {
 		add(r.ID+"/nats", r.NATS)
 		add(r.ID+"/mesh", r.Mesh)
+	}
+	for j := range d.Replicas {
+		for i := range j {
+			add(d.Replicas[i].ID+"/"+d.Replicas[j].ID, d.Link(i, j))
+		}
 	}
 	var nats Way
 	for _, r := range d.Replicas {
@@ -184,7 +213,9 @@ func (d *Deployment) Status(ctx context.Context) string {
 		state := "does not run"
 		if p.alive() {
 			state = "runs"
-			if p.replica != nil {
+			if paused(p.pid()) {
+				state = "paused"
+			} else if p.replica != nil {
 				state = p.replica.health(ctx)
 			}
 		}
@@ -197,6 +228,17 @@ func (d *Deployment) Status(ctx context.Context) string {
 		}
 	}
 	return b.String()
+}
+
+// paused reports whether a process was stopped where it stands.
+func paused(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return false
+	}
+	// After the program's name, in parentheses, comes the state.
+	_, state, ok := strings.Cut(string(stat), ") ")
+	return ok && strings.HasPrefix(state, "T")
 }
 
 // health asks the replica whether it serves.

@@ -22,7 +22,6 @@
 //
 // Parts have names. uns-0, uns-1 ... are replicas, nats-0 to nats-2 servers,
 // postgres the database; nats means all three servers, uns all replicas. Ways
-// are uns-0/nats, from a replica to every NATS server; uns-0/mesh, to a replica
-// from those with lower numbers, which are the ones that dial; mesh, all of the
-// latter, and so every link.
+// are uns-0/nats, from a replica to every NATS server; uns-0/uns-1, between two
+// replicas; uns-0/mesh, between one and every other; nats and mesh, all of a kind.
 package deployment

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"maestrohub.io/uns/tools/launch"
+	"maestrohub.io/uns/tools/localcluster/proxy"
 )
 
 // Replica is one broker of a deployment.
@@ -19,7 +20,10 @@ type Replica struct {
 	*launch.Broker
 	ID   string
 	NATS Way // to every NATS server
-	Mesh Way // to this replica from those of lower ids
+	Mesh Way // its links with every other replica
+
+	entrance *proxy.Proxy // to its mesh listener, a lane for each other replica
+	servers  []*proxy.Proxy
 }
 
 // prepare makes the replica's folder and its ways; it is not started.
@@ -36,20 +40,19 @@ func (d *Deployment) prepare(i int) (*Replica, error) {
 		servers = append(servers, s.Address)
 	}
 	if d.options.Direct {
-		for i := range servers {
-			// Each replica prefers another server.
-			urls = append(urls, "nats://"+servers[(i+len(d.Replicas))%len(servers)])
+		for _, s := range servers {
+			urls = append(urls, "nats://"+s)
 		}
 	} else {
-		if r.Mesh, err = open(listen); err != nil {
+		if r.entrance, err = proxy.OpenLanes(listen, d.dialer); err != nil {
 			return nil, err
 		}
-		advertise = r.Mesh[0].Address
-		if r.NATS, err = open(servers...); err != nil {
-			r.Mesh.close()
+		advertise = r.entrance.Address
+		if r.NATS, r.servers, err = open(servers...); err != nil {
+			r.close()
 			return nil, err
 		}
-		for _, p := range r.NATS {
+		for _, p := range r.servers {
 			urls = append(urls, "nats://"+p.Address)
 		}
 	}
@@ -71,11 +74,17 @@ func (d *Deployment) prepare(i int) (*Replica, error) {
 		Binary: d.options.Binary, Dir: dir, Clients: d.options.Clients, Model: d.options.Model, Settings: settings, Env: d.options.Env,
 	})
 	if err != nil {
-		r.NATS.close()
-		r.Mesh.close()
+		r.close()
 		return nil, fmt.Errorf("prepare %s: %w", r.ID, err)
 	}
 	return r, nil
+}
+
+func (r *Replica) close() {
+	closeAll(r.servers)
+	if r.entrance != nil {
+		r.entrance.Close()
+	}
 }
 
 // Pause stops the process where it stands; its connections stay open.

@@ -7,9 +7,9 @@ import (
 	"maestrohub.io/uns/tools/localcluster/proxy"
 )
 
-// Way is a network between two parts: the proxies over which one reaches the
-// other. See package proxy.
-type Way []*proxy.Proxy
+// Way is a network between parts: the lanes over which they reach each other. See
+// package proxy.
+type Way []*proxy.Lane
 
 // Hold lets each byte the far end sends arrive so much later; 0 ends it.
 func (w Way) Hold(d time.Duration) {
@@ -50,22 +50,23 @@ func (w Way) State() string {
 	return strings.Join(states, ", ")
 }
 
-func (w Way) close() {
-	for _, p := range w {
-		p.Close()
-	}
-}
-
 // open opens a way to each of the addresses.
-func open(addresses ...string) (Way, error) {
+func open(addresses ...string) (Way, []*proxy.Proxy, error) {
 	var w Way
+	var all []*proxy.Proxy
 	for _, a := range addresses {
 		p, err := proxy.Open(a)
 		if err != nil {
-			w.close()
-			return nil, err
+			closeAll(all)
+			return nil, nil, err
 		}
-		w = append(w, p)
+		w, all = append(w, p.Lane), append(all, p)
 	}
-	return w, nil
+	return w, all, nil
+}
+
+func closeAll(all []*proxy.Proxy) {
+	for _, p := range all {
+		p.Close()
+	}
 }

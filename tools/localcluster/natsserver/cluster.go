@@ -237,17 +237,25 @@ func (c *Cluster) URLs(account string) []string {
 
 // Ready waits until JetStream answers on every server that runs.
 func (c *Cluster) Ready(ctx context.Context) error {
+	for _, s := range c.Servers {
+		if err := s.Ready(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Ready waits until JetStream answers on this server and it has caught up.
+func (s *Server) Ready(ctx context.Context) error {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	for _, s := range c.Servers {
-		for !s.ready(ctx) {
-			select {
-			case <-tick.C:
-			case <-s.process.Exited():
-				return fmt.Errorf("%s ended; it printed:\n%s", s.Name, s.Output())
-			case <-ctx.Done():
-				return fmt.Errorf("%s is not ready: %w; it printed:\n%s", s.Name, ctx.Err(), s.Output())
-			}
+	for !s.ready(ctx) {
+		select {
+		case <-tick.C:
+		case <-s.process.Exited():
+			return fmt.Errorf("%s ended; it printed:\n%s", s.Name, s.Output())
+		case <-ctx.Done():
+			return fmt.Errorf("%s is not ready: %w; it printed:\n%s", s.Name, ctx.Err(), s.Output())
 		}
 	}
 	return nil

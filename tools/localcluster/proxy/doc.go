@@ -13,5 +13,8 @@
 //     meanwhile arrives after Heal, as TCP does it.
 //   - Heal ends all three.
 //
+// A way may tell those who take it apart (OpenLanes): each has a lane of its own then,
+// which is harmed alone.
+//
 // Close ends the way and every connection over it.
 package proxy

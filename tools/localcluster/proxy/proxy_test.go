@@ -128,3 +128,39 @@ func TestACutWayEndsConnectionsAndTakesNoneUntilHealed(t *testing.T) {
 		t.Errorf("after healing: %v", err)
 	}
 }
+
+func TestALaneIsHarmedAlone(t *testing.T) {
+	names := make(chan string, 1)
+	p, err := OpenLanes(echo(t), func(net.Conn) string { return <-names })
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Close)
+	open := func(name string) net.Conn {
+		names <- name
+		return dial(t, p)
+	}
+	a, b := open("a"), open("b")
+	for _, c := range []net.Conn{a, b} {
+		if err := ask(c, 10*time.Second); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.Of("a").Cut()
+	if err := await(a, 10*time.Second); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("a connection of the cut lane: %v, want its end", err)
+	}
+	if err := ask(b, 10*time.Second); err != nil {
+		t.Errorf("a connection of another lane: %v", err)
+	}
+	if a, b := p.Of("a").State(), p.Of("b").State(); a != "cut" || b != "whole" {
+		t.Errorf("states %q and %q", a, b)
+	}
+	if err := ask(open(""), 10*time.Second); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("a connection of nobody: %v, want its end", err)
+	}
+	p.Of("a").Heal()
+	if err := ask(open("a"), 10*time.Second); err != nil {
+		t.Errorf("after healing: %v", err)
+	}
+}

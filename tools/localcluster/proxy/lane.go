@@ -1,0 +1,180 @@
+package proxy
+
+import (
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Lane is what the connections of one who takes a way have in common: what is wrong
+// with them. Its methods may be used from any goroutine.
+type Lane struct {
+	hold atomic.Int64 // ns
+
+	mu     sync.Mutex // below
+	closed bool
+	cut    bool
+	frozen chan struct{} // nil: not frozen; closed by the end of the frost
+	conns  map[net.Conn]struct{}
+}
+
+func newLane() *Lane { return &Lane{conns: map[net.Conn]struct{}{}} }
+
+// Hold holds what the server sends from now on for d.
+func (l *Lane) Hold(d time.Duration) { l.hold.Store(int64(d)) }
+
+// Cut closes every connection, and each that comes.
+func (l *Lane) Cut() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.cut = true
+	l.thaw()
+	l.closeAll()
+}
+
+// Freeze forwards nothing any more.
+func (l *Lane) Freeze() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.frozen == nil && !l.closed {
+		l.frozen = make(chan struct{})
+	}
+}
+
+// Heal makes the way whole again. What is being held leaves when it is due.
+func (l *Lane) Heal() {
+	l.hold.Store(0)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.cut = false
+	l.thaw()
+}
+
+// State says in a word what is wrong with the way; "whole" if nothing.
+func (l *Lane) State() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch hold := time.Duration(l.hold.Load()); {
+	case l.cut:
+		return "cut"
+	case l.frozen != nil:
+		return "frozen"
+	case hold > 0:
+		return "held " + hold.String()
+	}
+	return "whole"
+}
+
+func (l *Lane) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
+	l.thaw()
+	l.closeAll()
+}
+
+func (l *Lane) thaw() {
+	if l.frozen != nil {
+		close(l.frozen)
+		l.frozen = nil
+	}
+}
+
+func (l *Lane) closeAll() {
+	for c := range l.conns {
+		c.Close()
+	}
+}
+
+func (l *Lane) serve(client net.Conn, backend string) {
+	if !l.add(client) {
+		client.Close()
+		return
+	}
+	l.pass() // a swallowed SYN: the server hears of it after the frost
+	server, err := net.Dial("tcp", backend)
+	if err != nil || !l.add(server) {
+		if err == nil {
+			server.Close()
+		}
+		client.Close()
+		l.remove(client)
+		return
+	}
+	go l.forward(client, server, func() time.Duration { return 0 })
+	go l.forward(server, client, func() time.Duration { return time.Duration(l.hold.Load()) })
+}
+
+// add keeps a connection to be closed with the way; false: it may not be.
+func (l *Lane) add(c net.Conn) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed || l.cut {
+		return false
+	}
+	l.conns[c] = struct{}{}
+	return true
+}
+
+func (l *Lane) remove(conns ...net.Conn) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, c := range conns {
+		delete(l.conns, c)
+	}
+}
+
+// pass waits out a frost.
+func (l *Lane) pass() {
+	for {
+		l.mu.Lock()
+		frozen := l.frozen
+		l.mu.Unlock()
+		if frozen == nil {
+			return
+		}
+		<-frozen
+	}
+}
+
+// piece is what one read brought.
+type piece struct {
+	due  time.Time
+	data []byte
+}
+
+// forward copies from one to the other, each piece held for as long as it was
+// told when the piece came. At the end of either both are closed.
+func (l *Lane) forward(from, to net.Conn, hold func() time.Duration) {
+	pieces := make(chan piece, 1<<12)
+	go func() {
+		defer close(pieces)
+		buf := make([]byte, 64<<10)
+		for {
+			n, err := from.Read(buf)
+			if n > 0 {
+				pieces <- piece{time.Now().Add(hold()), append([]byte(nil), buf[:n]...)}
+			}
+			if err != nil {
+				return
+			}
+		}
+	}()
+	for next := range pieces {
+		if wait := time.Until(next.due); wait > 0 {
+			timer := time.NewTimer(wait)
+			<-timer.C
+		}
+		l.pass()
+		if _, err := to.Write(next.data); err != nil {
+			break
+		}
+	}
+	l.pass() // that one end has closed is not heard of either
+	from.Close()
+	to.Close()
+	for range pieces { // until the reader has seen the end
+	}
+	l.remove(from, to)
+}
