@@ -9,8 +9,6 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write the generated files of the chart anew")
 
-const chart = "../../chart"
-
 func TestGeneratedFilesAreCurrent(t *testing.T) {
 	values, err := ReadValues(chart + "/values.yaml")
 	if err != nil {
