@@ -17,7 +17,7 @@ var (
 	kubeconfig = flag.String("kubeconfig", os.Getenv("KUBECONFIG"), "kubeconfig of the cluster")
 	programs   = flag.String("programs", filepath.Join(root, ".cache", "kubelab", "programs"), "folder with kubectl, helm and, for a lab, kubelab")
 	registry   = flag.String("registry", "", "registry that has the images, for global.imageRegistry; empty: the lab's, which stands in for every one")
-	keep       = flag.Bool("keep", false, "leave the shared release and its namespaces at the end")
+	keep       = flag.Bool("keep", false, "leave the shared release and its namespaces at the end, and take up one that was left")
 )
 
 // root is the repository, seen from this package.

@@ -40,7 +40,20 @@ var (
 const (
 	ttl   = 5 * time.Second
 	grace = 30 * time.Second
+	// logCap is what a session log keeps: minutes of a load, and little enough for a
+	// row to fill.
+	logCap = 16 << 20
 )
+
+// model lets topics below retained/ keep their last value.
+const model = `
+workspaces:
+  - slug: ` + harness.Workspace + `
+    bindings:
+      - topic: retained/#
+        retain: true
+  - slug: helm-test
+`
 
 // generous is added to every promised figure for what a busy machine takes.
 const generous = 20 * time.Second
@@ -94,21 +107,24 @@ func first(t *testing.T) *site {
 			"image":           map[string]any{"pullPolicy": "Always"},
 			"antiAffinity":    "preferred",
 			"clients":         map[string]any{"entries": entries(clients)},
+			"model":           map[string]any{"content": model},
 			"minReadySeconds": 0,
 			"mqtt": map[string]any{
 				"service":  map[string]any{"type": "LoadBalancer"},
-				"embedded": map[string]any{"memberTTL": ttl.String(), "willStopGrace": grace.String(), "tls": map[string]any{"secretName": deviceTLS}},
+				"embedded": map[string]any{"memberTTL": ttl.String(), "willStopGrace": grace.String(), "tls": map[string]any{"secretName": deviceTLS}, "sessionLogMaxBytes": fmt.Sprint(logCap)},
 			},
 		},
 		// These tests connect from outside the cluster, by way of a node.
 		"networkPolicy": map[string]any{"enabled": true, "httpFrom": outside, "mqttFrom": append([]any{
 			map[string]any{"podSelector": map[string]any{"matchLabels": map[string]any{"role": "device"}}}}, outside...)},
+		// Only when a row asks for it.
+		"backup": map[string]any{"enabled": true, "schedule": "0 0 1 1 *"},
 		"nats": map[string]any{
 			"statefulSet": map[string]any{"minReadySeconds": 5},
 			"container":   map[string]any{"resources": map[string]any{"requests": map[string]any{"cpu": "50m", "memory": "256Mi"}, "limits": map[string]any{"memory": "256Mi"}}},
 		},
 	}}
-	if err := cluster.makeNamespace(t.Context(), r.namespace); err != nil {
+	if err := cluster.makeNamespace(t.Context(), r.namespace); err != nil && !*keep {
 		t.Fatal(err)
 	}
 	s := &site{release: r}
