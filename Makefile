@@ -43,6 +43,27 @@ test: setup ## Run the tests with the race detector; the last line counts passed
 test-cluster: setup ## Kill, pause, slow and cut clusters of real processes, and print measured beside promised
 	go test -race -count 1 -timeout 30m -v ./tests/cluster -rewrite
 
+# A cluster of yours instead of the lab: its kubeconfig, and the registry it pulls from.
+E2E_KUBECONFIG ?=
+E2E_REGISTRY   ?=
+E2EFLAGS       ?=
+KUBELAB = go run -C tools/kubelab .
+
+.PHONY: lab
+lab: ## Bring up a real Kubernetes of three nodes on this machine (tools/kubelab); needs root
+	@tools/setup/install lab
+	@$(KUBELAB) up --nodes 3
+	@$(KUBELAB) env
+
+.PHONY: lab-down
+lab-down: ## Take it down
+	@$(KUBELAB) down
+
+.PHONY: e2e
+e2e: ## Install the chart on a real Kubernetes, break it in every way, and print measured beside promised
+	@tools/setup/install lab
+	@E2E_KUBECONFIG="$(E2E_KUBECONFIG)" E2E_REGISTRY="$(E2E_REGISTRY)" tests/kubernetes/run $(E2EFLAGS)
+
 .PHONY: lint
 lint: ## gofmt, go vet, staticcheck
 	@unformatted="$$(gofmt -l $$(git ls-files --cached --others --exclude-standard '*.go'))"; \
