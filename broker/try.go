@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -28,6 +29,7 @@ type attempt struct {
 	version, workspace        string
 	topic                     string
 	caFile, certFile, keyFile string
+	wait                      time.Duration
 	out                       io.Writer
 }
 
@@ -59,6 +61,7 @@ func tryCommand(out io.Writer) *cobra.Command {
 	f.StringVar(&a.caFile, "ca-file", "", "PEM certificates that sign the broker's (default: the system's)")
 	f.StringVar(&a.certFile, "cert-file", "", "PEM certificate to show, where the broker wants one")
 	f.StringVar(&a.keyFile, "key-file", "", "its PEM private key")
+	f.DurationVar(&a.wait, "wait", 0, "how long to go on trying where nobody can be reached: a new pod's network takes a moment")
 	f.DurationVar(&timeout, "timeout", 30*time.Second, "longest time for all of it")
 	return c
 }
@@ -75,8 +78,11 @@ func (a *attempt) run(ctx context.Context) error {
 		what string
 		do   func() error
 	}{
-		{"connect to " + a.broker + " as " + a.id, func() (err error) {
-			d, err = dialDevice(ctx, a.broker, security)
+		{"connect to " + a.broker + " as " + a.id, func() error {
+			err := a.reach(ctx, func() (err error) {
+				d, err = dialDevice(ctx, a.broker, security)
+				return err
+			})
 			if err != nil {
 				return err
 			}
@@ -85,7 +91,9 @@ func (a *attempt) run(ctx context.Context) error {
 		{"subscribe to " + a.data(), func() error { return d.subscribe(a.data()) }},
 		{"publish to " + a.inbox() + " at QoS 1", func() error { return d.publish(a.inbox(), []byte(`"`+token+`"`)) }},
 		{"get its live copy", func() error { return d.receive(a.data(), []byte(token)) }},
-		{"read it back from history", func() error { return a.readBack(ctx, security, token) }},
+		{"read it back from history", func() error {
+			return a.reach(ctx, func() error { return a.readBack(ctx, security, token) })
+		}},
 	}
 	if a.http == "" {
 		steps = steps[:len(steps)-1]
@@ -101,6 +109,27 @@ func (a *attempt) run(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// tryAgain is how long reach waits between two attempts.
+const tryAgain = 250 * time.Millisecond
+
+// reach tries to connect for as long as --wait says. What was reached and refused is
+// not tried again.
+func (a *attempt) reach(ctx context.Context, connect func() error) error {
+	end := time.Now().Add(a.wait)
+	for {
+		err := connect()
+		var failed *net.OpError
+		if err == nil || !errors.As(err, &failed) || failed.Op != "dial" || time.Now().Add(tryAgain).After(end) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(tryAgain):
+		}
+	}
 }
 
 func (a *attempt) data() string { return a.version + "/" + a.workspace + "/" + a.topic }

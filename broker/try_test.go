@@ -1,10 +1,12 @@
 package main
 
 import (
+	"io"
 	"net"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 )
 
 // tried is a running broker with an API client, whose id and secret are in the
@@ -77,5 +79,44 @@ func TestTrySaysWhichStepFailedAndWhy(t *testing.T) {
 	t.Setenv(envSecret, "")
 	if _, err := execute(t, "", "try", at); err == nil || !strings.Contains(err.Error(), "$"+envSecret) {
 		t.Errorf("without a secret: %v, want the variable named", err)
+	}
+}
+
+func TestTryWaitsForTheNetworkIfTold(t *testing.T) {
+	b := tried(t)
+	opened, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := opened.Addr().String()
+	opened.Close()
+	result := make(chan error, 1)
+	go func() {
+		_, err := execute(t, "", "try", "mqtt://"+address, "--topic", "try/it", "--wait", "20s")
+		result <- err
+	}()
+	// Two attempts have found nobody there when the port opens.
+	<-time.After(2 * tryAgain)
+	proxy, err := net.Listen("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer proxy.Close()
+	go func() {
+		in, err := proxy.Accept()
+		if err != nil {
+			return
+		}
+		out, err := net.Dial("tcp", b.address("tcp"))
+		if err != nil {
+			in.Close()
+			return
+		}
+		go func() { _, _ = io.Copy(out, in); out.Close() }()
+		_, _ = io.Copy(in, out)
+		in.Close()
+	}()
+	if err := <-result; err != nil {
+		t.Error(err)
 	}
 }
