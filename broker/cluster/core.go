@@ -483,8 +483,16 @@ func (c *core) changed(out []effect, changes []change) []effect {
 	return out
 }
 
-// refused notes that a CONNECT was refused for the store's sake.
+// refused notes that a CONNECT was refused for the store's sake. One that is turned away
+// because this replica has not begun to serve, lives twice or is below the floor finds
+// others that serve: it holds no will.
 func (c *core) refused(budget time.Duration, now time.Time) {
+	switch {
+	case c.stage == serving, c.stage == lapsed:
+	case c.cause == LeaseLost || c.cause == HalfOpen || c.cause == EntryGone: // on its way back from a fence
+	default:
+		return
+	}
 	c.refusing = now.Add(budget)
 }
 

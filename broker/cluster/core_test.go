@@ -383,3 +383,29 @@ func TestTheCheckFindsPlantedBugs(t *testing.T) {
 		}
 	}
 }
+
+// A device that meets a replica which starts, lives twice or is below the floor, and comes
+// back to it again and again, must not hold the wills of the whole cluster.
+func TestOnlyARefusalForTheStoresSakeHoldsWills(t *testing.T) {
+	for name, c := range map[string]struct {
+		stage stage
+		cause Cause
+		want  bool
+	}{
+		"serving, and the store does not answer in time": {serving, 0, true},
+		"fenced":                            {lapsed, LeaseLost, true},
+		"registering again after a fence":   {registering, HalfOpen, true},
+		"joining again after a fence":       {joining, EntryGone, true},
+		"starting":                          {registering, 0, false},
+		"joining":                           {joining, 0, false},
+		"fenced by the floor, and below it": {joining, BelowFloor, false},
+		"a newer life has the entry":        {registering, DuplicateID, false},
+	} {
+		core := newCore("uns-0", "", ten(), at(0))
+		core.stage, core.cause = c.stage, c.cause
+		core.refused(budget, at(1))
+		if got := core.refuses(at(2)); got != c.want {
+			t.Errorf("%s: holds wills %v, want %v", name, got, c.want)
+		}
+	}
+}
