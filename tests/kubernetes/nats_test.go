@@ -21,15 +21,15 @@ func TestRowOneNATSServerKilled(t *testing.T) {
 		}
 		cluster.lab(t, "kill", s.release.deps()+"/"+name, "nats")
 		killed := time.Now()
-		row(t, "NATS server killed: everything flows, from the kill of "+name, "elections waited out, 15 s", l.Flows(t, killed))
-		row(t, "NATS server killed: connections of devices lost", "0", l.Lost(killed))
-		if n := l.Lost(killed); n > 0 {
+		row(t, "NATS server killed: everything flows, from the kill of "+name, "elections waited out, 15 s", l.flows(t, killed))
+		row(t, "NATS server killed: connections of devices lost", "0", l.lost(killed))
+		if n := l.lost(killed); n > 0 {
 			t.Errorf("%d devices were disconnected by the loss of one NATS server", n)
 		}
 		s.ready(t, s.release.deps(), name, before)
 	}
 	s.whole(t)
-	row(t, "NATS server killed: in all", "nothing lost", l.Finish(t))
+	row(t, "NATS server killed: in all", "nothing lost", l.finish(t))
 }
 
 func TestRowNATSRollingRestart(t *testing.T) {
@@ -45,12 +45,12 @@ func TestRowNATSRollingRestart(t *testing.T) {
 		return rolledOut(set), fmt.Sprintf("%d updated, %d ready", set.Status.UpdatedReplicas, set.Status.ReadyReplicas)
 	})
 	row(t, "NATS rolling restart: every server is new and ready", "never without quorum", time.Since(began))
-	lost := l.Lost(began)
+	lost := l.lost(began)
 	row(t, "NATS rolling restart: connections of devices lost", "0", lost)
 	if lost > 0 {
 		t.Errorf("%d connections of devices were lost while NATS was restarted server by server", lost)
 	}
-	row(t, "NATS rolling restart: in all", "nothing lost", l.Finish(t))
+	row(t, "NATS rolling restart: in all", "nothing lost", l.finish(t))
 }
 
 func rolledOut(set *apps.StatefulSet) bool {

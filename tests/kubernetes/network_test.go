@@ -66,7 +66,7 @@ func TestRowReplicaCutFromNATS(t *testing.T) {
 	fenced := time.Now()
 	row(t, "replica cut from NATS: it fences, from the cut", fmt.Sprintf("%v from its last write", ttl*7/6), fenced.Sub(cut))
 	s.unready(t, 0, generous)
-	row(t, "replica cut from NATS: everything flows, from the fence", "2 s after the reconnect", l.Flows(t, fenced))
+	row(t, "replica cut from NATS: everything flows, from the fence", "2 s after the reconnect", l.flows(t, fenced))
 	for _, heal := range heals {
 		heal()
 	}
@@ -76,7 +76,7 @@ func TestRowReplicaCutFromNATS(t *testing.T) {
 	if after := s.pod(t, 0); restarts(after) != restarts(before) || after.UID != before.UID {
 		t.Error("the replica was restarted for its fence")
 	}
-	row(t, "replica cut from NATS: in all", "no false will, nothing lost", l.Finish(t))
+	row(t, "replica cut from NATS: in all", "no false will, nothing lost", l.finish(t))
 }
 
 func TestRowReplicaCutFromTheOther(t *testing.T) {
@@ -101,8 +101,8 @@ func TestRowReplicaCutFromTheOther(t *testing.T) {
 			t.Fatalf("PUBACK %v while the mesh is cut", code)
 		}
 	}
-	row(t, "mesh cut: every persistent session gets values", "not affected", l.Flows(t, time.Now()))
-	if n := l.Lost(cut); n > 0 {
+	row(t, "mesh cut: every persistent session gets values", "not affected", l.flows(t, time.Now()))
+	if n := l.lost(cut); n > 0 {
 		t.Errorf("%d connections of devices were lost by a cut between replicas", n)
 	}
 	heal()
@@ -113,7 +113,7 @@ func TestRowReplicaCutFromTheOther(t *testing.T) {
 		}
 	}
 	row(t, "mesh healed: a live subscriber has what was buffered", "sent when the link is back", time.Since(healed))
-	row(t, "mesh cut: in all", "nothing lost", l.Finish(t))
+	row(t, "mesh cut: in all", "nothing lost", l.finish(t))
 }
 
 func TestRowReplicaCutFromEverything(t *testing.T) {
@@ -126,7 +126,7 @@ func TestRowReplicaCutFromEverything(t *testing.T) {
 	s.unready(t, 0, ttl*7/6+generous)
 	row(t, "replica cut from everything: not ready, from the cut", fmt.Sprintf("%v from its last write", ttl*7/6), time.Since(cut))
 	// Its devices hear nothing: they come back when they notice, the others go on.
-	row(t, "replica cut from everything: everything flows, from the cut", "once devices notice", l.Flows(t, cut))
+	row(t, "replica cut from everything: everything flows, from the cut", "once devices notice", l.flows(t, cut))
 	heal()
 	healed := time.Now()
 	s.whole(t)
@@ -134,8 +134,8 @@ func TestRowReplicaCutFromEverything(t *testing.T) {
 	if after := s.pod(t, 0); restarts(after) != restarts(before) || after.UID != before.UID {
 		t.Error("the replica was restarted for being cut off")
 	}
-	row(t, "replica cut from everything: everything flows, once it does", "-", l.Flows(t, time.Now()))
-	row(t, "replica cut from everything: in all", "nothing lost", l.Finish(t))
+	row(t, "replica cut from everything: everything flows, once it does", "-", l.flows(t, time.Now()))
+	row(t, "replica cut from everything: in all", "nothing lost", l.finish(t))
 }
 
 // closedWithin waits for a connection's end and returns the reason of the DISCONNECT

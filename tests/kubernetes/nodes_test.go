@@ -40,6 +40,6 @@ func TestRowNodeDrain(t *testing.T) {
 	}
 	cluster.mustRun(t, "kubectl", "uncordon", node)
 	s.whole(t)
-	row(t, "node drain: everything flows", "-", l.Flows(t, time.Now()))
-	row(t, "node drain: in all", "no false will, nothing lost", l.Finish(t))
+	row(t, "node drain: everything flows", "-", l.flows(t, time.Now()))
+	row(t, "node drain: in all", "no false will, nothing lost", l.finish(t))
 }

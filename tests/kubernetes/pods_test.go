@@ -52,12 +52,12 @@ func TestRowPodKilled(t *testing.T) {
 		before := s.pod(t, i)
 		cluster.lab(t, "kill", s.release.namespace+"/"+s.podName(i), "broker")
 		killed := time.Now()
-		row(t, fmt.Sprintf("pod killed (kill -9 of %s): everything flows, from the kill", s.podName(i)), "2 s after the reconnect", l.Flows(t, killed))
+		row(t, fmt.Sprintf("pod killed (kill -9 of %s): everything flows, from the kill", s.podName(i)), "2 s after the reconnect", l.flows(t, killed))
 		s.ready(t, s.release.namespace, s.podName(i), before)
 		row(t, fmt.Sprintf("pod killed: %s is ready again, from the kill", s.podName(i)), "-", time.Since(killed))
 		s.whole(t)
 	}
-	row(t, "pod killed: in all", "nothing acknowledged lost", l.Finish(t))
+	row(t, "pod killed: in all", "nothing acknowledged lost", l.finish(t))
 }
 
 func TestRowPodDeleted(t *testing.T) {
@@ -71,10 +71,10 @@ func TestRowPodDeleted(t *testing.T) {
 		deleted := time.Now()
 		s.ready(t, s.release.namespace, s.podName(i), before)
 		row(t, fmt.Sprintf("pod deleted: %s is ready again, from the deletion", s.podName(i)), "-", time.Since(deleted))
-		row(t, "pod deleted: everything flows, once it is ready", "-", l.Flows(t, time.Now()))
+		row(t, "pod deleted: everything flows, once it is ready", "-", l.flows(t, time.Now()))
 		s.whole(t)
 	}
-	row(t, "pod deleted: in all", "no false will, nothing lost", l.Finish(t))
+	row(t, "pod deleted: in all", "no false will, nothing lost", l.finish(t))
 }
 
 // TestRowADeviceThatStaysAway: of two devices whose replica is killed, the one that

@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,7 +14,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"maestrohub.io/uns/tests/device"
 	"maestrohub.io/uns/tests/harness"
 	"maestrohub.io/uns/tools/launch"
 )
@@ -108,7 +106,6 @@ func first(t *testing.T) *site {
 			"antiAffinity":    "preferred",
 			"clients":         map[string]any{"entries": entries(clients)},
 			"model":           map[string]any{"content": model},
-			"minReadySeconds": 0,
 			"mqtt": map[string]any{
 				"service":  map[string]any{"type": "LoadBalancer"},
 				"embedded": map[string]any{"memberTTL": ttl.String(), "willStopGrace": grace.String(), "tls": map[string]any{"secretName": deviceTLS}, "sessionLogMaxBytes": fmt.Sprint(logCap)},
@@ -234,27 +231,6 @@ func (s *site) status(t *testing.T, b *harness.Broker) (status, error) {
 	}
 	err := fetch(t.Context(), b, "/api/v1/system/uns/settings/status", &answer)
 	return answer.Broker.Cluster, err
-}
-
-// loads numbers the loads of this run, so that each has topics and client ids of its
-// own.
-var loads atomic.Int64
-
-// load starts devices against the release.
-func (s *site) load(t *testing.T) *device.Load {
-	t.Helper()
-	return device.StartLoad(t, device.LoadOptions{
-		Name: fmt.Sprintf("load-%d", loads.Add(1)), User: "device", Secret: harness.Secret("device"), Wills: true,
-		Address: func() string { return s.address },
-		Inbox:   func(topic string) string { return harness.Inbox("device", topic) },
-		Data:    harness.Data,
-		History: func(t testing.TB, topic string) (payloads []string) {
-			for _, row := range s.service(t.(*testing.T)).History(t, "device", topic) {
-				payloads = append(payloads, string(row.Value))
-			}
-			return payloads
-		},
-	})
 }
 
 // ready waits until a pod of the release is ready again, as another one than before

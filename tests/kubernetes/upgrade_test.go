@@ -30,8 +30,8 @@ func (s *site) rolled(t *testing.T, what string, change map[string]any) {
 		}
 	}
 	s.whole(t)
-	row(t, what+": everything flows, once they are", "-", l.Flows(t, time.Now()))
-	row(t, what+": in all", "no false will, nothing lost", l.Finish(t))
+	row(t, what+": everything flows, once they are", "-", l.flows(t, time.Now()))
+	row(t, what+": in all", "no false will, nothing lost", l.finish(t))
 }
 
 // fewestReady watches the replicas until it is called, and says how few were ready at
