@@ -102,10 +102,10 @@ func first(t *testing.T) *site {
 	}
 	r := &release{name: "maestrohub", namespace: "e2e", files: []string{"values-local-lab.yaml"}, values: map[string]any{
 		"uns": map[string]any{
-			"image":           map[string]any{"pullPolicy": "Always"},
-			"antiAffinity":    "preferred",
-			"clients":         map[string]any{"entries": entries(clients)},
-			"model":           map[string]any{"content": model},
+			"image":        map[string]any{"pullPolicy": "Always"},
+			"antiAffinity": "preferred",
+			"clients":      map[string]any{"entries": entries(clients)},
+			"model":        map[string]any{"content": model},
 			"mqtt": map[string]any{
 				"service":  map[string]any{"type": "LoadBalancer"},
 				"embedded": map[string]any{"memberTTL": ttl.String(), "willStopGrace": grace.String(), "tls": map[string]any{"secretName": deviceTLS}, "sessionLogMaxBytes": fmt.Sprint(logCap)},
