@@ -115,6 +115,7 @@ const scanAtOnce = 1 << 14
 type stretch struct {
 	first, last uint64
 	entries     int
+	skipped     int // entries between the stretch before and this one
 }
 
 // scan appends to dst the stretches of entries at or after from whose topic wanted
@@ -133,7 +134,7 @@ func (d *directory) scan(from uint64, dst []stretch, most int, v *topicVerdicts,
 		v.verdict = append(v.verdict, make([]int8, missing)...)
 	}
 	to = from
-	follows := false // the entry before is in the last stretch
+	follows, skipped := false, 0 // the entry before is in the last stretch; else how many are between
 	start := d.at(from)
 	for i := start; i < len(d.entries) && i-start < scanAtOnce && most > 0; i++ {
 		e := d.entries[i]
@@ -146,6 +147,7 @@ func (d *directory) scan(from uint64, dst []stretch, most int, v *topicVerdicts,
 		}
 		if v.verdict[e.topic] < 0 {
 			follows = false
+			skipped++
 			continue
 		}
 		most--
@@ -153,8 +155,8 @@ func (d *directory) scan(from uint64, dst []stretch, most int, v *topicVerdicts,
 			last := &dst[len(dst)-1]
 			last.last, last.entries = e.sequence, last.entries+1
 		} else {
-			dst = append(dst, stretch{e.sequence, e.sequence, 1})
-			follows = true
+			dst = append(dst, stretch{e.sequence, e.sequence, 1, skipped})
+			follows, skipped = true, 0
 		}
 	}
 	return dst, to, true

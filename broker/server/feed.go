@@ -207,21 +207,56 @@ type reading struct {
 	batch   bool
 }
 
-// read reads the entries.
+// readAtOnce bounds the entries of one read of wanted stretches, with those read over.
+const readAtOnce = 4096
+
+// read reads the entries. Stretches with little between them are read as one, and what
+// is between them left out.
 func (f *feed) read(ctx context.Context, r *reading, dst []state.Entry) ([]state.Entry, error) {
 	if r.batch {
 		return f.log.Read(ctx, r.to, pumpBatch, dst)
 	}
-	for _, run := range r.wanted {
+	over := state.ReadOver(f.log)
+	for rest := r.wanted; len(rest) > 0; {
+		n, span := 1, rest[0].entries
+		for n < len(rest) && rest[n].skipped <= over && span+rest[n].skipped+rest[n].entries <= readAtOnce {
+			span += rest[n].skipped + rest[n].entries
+			n++
+		}
 		var err error
-		at := len(dst)
-		if dst, err = f.log.Read(ctx, run.first, run.entries, dst); err != nil {
+		if dst, err = f.readRuns(ctx, rest[:n], span, dst); err != nil {
 			return dst, err
 		}
-		// The log may have dropped some, and read on beyond them.
-		for len(dst) > at && dst[len(dst)-1].Sequence > run.last {
-			dst = dst[:len(dst)-1]
+		rest = rest[n:]
+	}
+	return dst, nil
+}
+
+// readRuns reads from the first run to the last, with so many entries in all as far as
+// is known, and appends those of the runs to dst.
+func (f *feed) readRuns(ctx context.Context, runs []stretch, span int, dst []state.Entry) ([]state.Entry, error) {
+	from, last := runs[0].first, runs[len(runs)-1].last
+	for from <= last {
+		at := len(dst)
+		var err error
+		if dst, err = f.log.Read(ctx, from, span, dst); err != nil {
+			return dst, err
 		}
+		if len(dst) == at {
+			return dst, nil // dropped by the log, to the end
+		}
+		from = dst[len(dst)-1].Sequence + 1
+		// The log may have dropped some, and read on beyond them.
+		kept := dst[:at]
+		for _, e := range dst[at:] {
+			for len(runs) > 0 && runs[0].last < e.Sequence {
+				runs = runs[1:]
+			}
+			if len(runs) > 0 && e.Sequence >= runs[0].first {
+				kept = append(kept, e)
+			}
+		}
+		dst = kept
 	}
 	return dst, nil
 }
@@ -282,7 +317,7 @@ func (c *connection) pump() {
 				}
 				continue
 			}
-			if entries[0].Sequence > from {
+			if !state.Joined(f.log, from, entries[0].Sequence) {
 				// A gap, or entries the log has dropped: its bounds tell.
 				first, _, err := f.log.Bounds(c.server.ctx)
 				if err != nil {

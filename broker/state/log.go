@@ -64,6 +64,38 @@ func Known(ctx context.Context, log Log) (uint64, error) {
 	return last + 1, err
 }
 
+// Skipper is a Log of which a further read costs as much as reading over some entries.
+type Skipper interface {
+	// ReadOver is how many entries that are not wanted between two that are it is
+	// cheaper to read than to begin another read.
+	ReadOver() int
+}
+
+// ReadOver is a Skipper's, and 0 for any other log.
+func ReadOver(log Log) int {
+	if s, ok := log.(Skipper); ok {
+		return s.ReadOver()
+	}
+	return 0
+}
+
+// Joiner is a Log that may know of two places that nothing lies between.
+type Joiner interface {
+	// Joined reports whether it is known, of a read from from that began with first,
+	// that nothing was dropped in between.
+	Joined(from, first uint64) bool
+}
+
+// Joined reports whether nothing lay between from and first, the first entry of a read
+// from there, without asking the store. false: it may have.
+func Joined(log Log, from, first uint64) bool {
+	if first <= from {
+		return true
+	}
+	j, ok := log.(Joiner)
+	return ok && j.Joined(from, first)
+}
+
 // Spanner is a Log whose sequences have gaps that are no entries, so that the
 // difference of two is no count.
 type Spanner interface {

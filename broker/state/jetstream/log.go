@@ -17,6 +17,7 @@ type log struct {
 	stream string
 	writer *writer
 	ring   *ring
+	pages  *pages
 	feed   *feed
 	// known is the highest message sequence this replica has seen: a read that
 	// ends before it is stale.
@@ -28,6 +29,7 @@ type log struct {
 func newLog(s *Store, workspaceID string) *log {
 	l := &log{store: s, conn: s.shared, stream: state.LogStream + workspaceID}
 	l.ring = newRing(s.options.RingBytes)
+	l.pages = newPages(s.options.PageBytes)
 	l.writer = newWriter(l, logPrefix+workspaceID+"."+newID())
 	l.feed = &feed{
 		conn: s.shared, stream: l.stream, subject: tailPrefix + workspaceID + ".>", every: 2 * time.Second,
@@ -69,43 +71,38 @@ func (l *log) Append(ctx context.Context, records [][]byte) (uint64, error) {
 	return first, nil
 }
 
-// Read implements state.Log. It reads from whichever copy is near, but not less
-// than this replica has seen already.
+// Read implements state.Log. It reads from memory what was read or followed lately,
+// and the rest from whichever copy is near, but not less than this replica has seen
+// already.
 func (l *log) Read(ctx context.Context, from uint64, most int, dst []state.Entry) ([]state.Entry, error) {
-	begin := len(dst)
+	begin, end := len(dst), len(dst)+most
 	least := l.known.Load()
 	next := messageOf(from)
-	for try := 0; len(dst)-begin < most; {
-		msgs, more, err := l.conn.page(ctx, l.stream, "", next, l.messagesFor(most-(len(dst)-begin)))
+	for try := 0; ; {
+		dst = l.remembered(from, &next, end, dst)
+		if len(dst) >= end || len(dst) > begin && next > least {
+			return dst, nil
+		}
+		msgs, more, err := l.readStretch(ctx, next, end-len(dst))
 		if err != nil {
 			return dst[:begin], err
 		}
 		for _, m := range msgs {
 			next = m.sequence + 1
-			n := len(dst)
-			if dst, err = decodeFrame(dst, m); err != nil {
-				l.store.options.Logger.Error("broker cluster: a message of the session log is left out", "stream", l.stream, "error", err)
-				continue
-			}
-			l.note(len(dst) - n)
-			k := n
-			for k < len(dst) && dst[k].Sequence < from {
-				k++
-			}
-			dst = append(dst[:n], dst[k:]...)
-			if len(dst)-begin >= most {
-				return dst[:begin+most], nil
-			}
+			dst = appendFrom(dst, m.entries, from, end)
+		}
+		if len(dst) >= end {
+			return dst, nil
 		}
 		if more {
 			continue
 		}
 		if next > least {
-			break
+			return dst, nil
 		}
 		_, err = l.conn.get(ctx, l.stream, getRequest{Sequence: next, Next: ">"})
 		if errors.Is(err, state.ErrNotFound) {
-			break
+			return dst, nil
 		}
 		if err != nil {
 			return dst[:begin], err
@@ -115,16 +112,97 @@ func (l *log) Read(ctx context.Context, from uint64, most int, dst []state.Entry
 			return dst[:begin], fmt.Errorf("read %s: %w: %w", l.stream, state.ErrUnavailable, err)
 		}
 	}
-	return dst, nil
 }
 
-// Size implements state.Sizer. It asks the leader.
-func (l *log) Size(ctx context.Context) (int64, error) {
-	info, err := l.conn.info(ctx, l.stream)
-	if err != nil {
-		return 0, fmt.Errorf("size of %s: %w", l.stream, err)
+// decoded is a message of a log.
+type decoded struct {
+	sequence uint64
+	entries  []state.Entry
+}
+
+// readStretch reads messages from one on, for about as many entries as are wanted; of
+// several readers at one place only one asks the store, and the others find in memory
+// what it got: nothing and true tell them to look there. A reader of one entry asks
+// for itself and keeps nothing.
+func (l *log) readStretch(ctx context.Context, next uint64, entries int) (read []decoded, more bool, err error) {
+	wanted := l.messagesFor(entries)
+	if entries > 1 {
+		leave := l.pages.enter(ctx, next)
+		if leave == nil {
+			if _, there := l.pages.get(next); there {
+				return nil, true, nil
+			}
+			if ctx.Err() != nil {
+				return nil, false, fmt.Errorf("read %s: %w: %w", l.stream, state.ErrUnavailable, ctx.Err())
+			}
+		} else {
+			defer leave()
+			// Up to the end of the stretch, for whoever comes after.
+			wanted = max(wanted, int(stretchMessages-next%stretchMessages))
+		}
 	}
-	return info.State.Bytes, nil
+	msgs, more, err := l.conn.page(ctx, l.stream, "", next, wanted)
+	if err != nil {
+		return nil, false, err
+	}
+	read = make([]decoded, 0, len(msgs))
+	for _, m := range msgs {
+		got, err := decodeFrame(nil, m)
+		if err != nil {
+			l.store.options.Logger.Error("broker cluster: a message of the session log is left out", "stream", l.stream, "error", err)
+		}
+		l.note(len(got))
+		if entries > 1 && err == nil {
+			l.pages.put(m.sequence, got, len(m.data))
+		}
+		read = append(read, decoded{m.sequence, got})
+	}
+	return read, more, nil
+}
+
+// remembered appends the entries of the messages from next on that are in memory, up
+// to a length of dst, and moves next behind them.
+func (l *log) remembered(from uint64, next *uint64, most int, dst []state.Entry) []state.Entry {
+	for len(dst) < most {
+		entries, ok := l.ring.message(*next)
+		if !ok {
+			entries, ok = l.pages.get(*next)
+		}
+		if !ok {
+			break
+		}
+		*next++
+		dst = appendFrom(dst, entries, from, most)
+	}
+	return dst
+}
+
+// appendFrom appends the entries at or after from, up to a length of dst.
+func appendFrom(dst, entries []state.Entry, from uint64, most int) []state.Entry {
+	for _, e := range entries {
+		if e.Sequence >= from && len(dst) < most {
+			dst = append(dst, e)
+		}
+	}
+	return dst
+}
+
+// ReadOver implements state.Skipper: a message that has an entry has those around it,
+// and a request costs about as much as so many entries.
+func (l *log) ReadOver() int { return 256 }
+
+// Joined implements state.Joiner: the message with the first of the two places is in
+// memory, so it has nothing after it, and the other is in the next one.
+func (l *log) Joined(from, first uint64) bool {
+	m := messageOf(from)
+	if messageOf(first) != m+1 {
+		return false
+	}
+	_, there := l.ring.message(m)
+	if !there {
+		_, there = l.pages.get(m)
+	}
+	return there
 }
 
 // Known implements state.Knower. Of a batch in several messages, which lands as a
@@ -216,6 +294,7 @@ func (l *log) follow(m message) {
 func (l *log) lost(from, to uint64) {
 	if from == 1 {
 		l.known.Store(0)
+		l.pages.forget()
 	}
 	l.ring.reset(to)
 }

@@ -64,6 +64,9 @@ type Options struct {
 	// RingBytes is how much of each followed log's end is kept in memory; a
 	// tail further behind reads from the store. 0: 8 MiB.
 	RingBytes int
+	// PageBytes is how much of what sessions behind the tail have read is kept for
+	// those that follow, for each log that is read. 0: 32 MiB.
+	PageBytes int
 	// Logger is told of connections lost and made, one line each. nil: nobody.
 	Logger *slog.Logger
 }
@@ -78,6 +81,7 @@ func (o Options) withDefaults() (Options, error) {
 	setDefault(&o.LockLease, 18*time.Second)
 	setDefault(&o.WatchBuffer, 1<<16)
 	setDefault(&o.RingBytes, 8<<20)
+	setDefault(&o.PageBytes, 32<<20)
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}

@@ -59,6 +59,16 @@ func (r *ring) wake() {
 	r.changed = make(chan struct{})
 }
 
+// message returns the entries of one message, if it is kept.
+func (r *ring) message(sequence uint64) (entries []state.Entry, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if sequence < r.start || sequence-r.start >= uint64(len(r.held)) {
+		return nil, false
+	}
+	return r.held[sequence-r.start].entries, true
+}
+
 // take appends entries from a sequence on to dst, up to state.MaxAppend of them.
 // behind: the sequence lies before what is kept, which begins with start.
 func (r *ring) take(from uint64, dst []state.Entry) (entries []state.Entry, behind bool, start uint64, changed <-chan struct{}) {

@@ -30,6 +30,7 @@ type Waves struct {
 
 	mu       sync.Mutex // below
 	counting bool
+	noting   bool
 	open     map[string]bool // replies not there yet, by subject
 	held     []heldReply
 	requests []string // the subjects
@@ -127,6 +128,18 @@ func (w *Waves) Count(ctx context.Context, done <-chan struct{}) (waves int, req
 			w.mu.Unlock()
 		}
 	}
+}
+
+// Requests are the subjects asked while do runs. Nothing is held.
+func (w *Waves) Requests(do func()) []string {
+	w.mu.Lock()
+	w.noting, w.requests = true, nil
+	w.mu.Unlock()
+	do()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.noting = false
+	return w.requests
 }
 
 // release lets go of what is held. mu is held.
@@ -233,9 +246,11 @@ func (w *Waves) asked(client, subject, reply string, payload []byte) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.counting || w.noting {
+		w.requests = append(w.requests, subject)
+	}
 	if w.counting {
 		w.open[reply] = true
-		w.requests = append(w.requests, subject)
 		w.stir()
 	}
 }
