@@ -57,6 +57,7 @@ func run(ctx context.Context, file, host string, out, log io.Writer) error {
 	logger := replica.NewLogger(log, c.Log)
 	r, err := replica.New(c, logger, release())
 	if err == nil {
+		go collectSeldom(ctx)
 		err = r.Run(ctx)
 	}
 	return logAtEnd(logger, err)
