@@ -31,7 +31,8 @@ var (
 	ackP99              = measure{name: "ack p99", unit: "ms", of: func(r scenario.Result) float64 { return r.Ack.P99 }, lessBetter: true}
 	deliveryP50         = measure{name: "delivery p50", unit: "ms", of: func(r scenario.Result) float64 { return r.Delivery.P50 }, lessBetter: true}
 	perConnection       = measure{name: "memory", unit: "bytes a connection", of: func(r scenario.Result) float64 { return r.PerConnection }, lessBetter: true}
-	ackP50Only          = measure{name: "ack p50", unit: "ms", of: func(r scenario.Result) float64 { return r.Ack.P50 }, lessBetter: true}
+	hop                 = measure{name: "more elsewhere, p50", unit: "ms", of: func(r scenario.Result) float64 { return max(r.Elsewhere.P50-r.Delivery.P50, 0.001) }, lessBetter: true}
+	ackOfPaced          = measure{name: "ack p50", unit: "ms", of: func(r scenario.Result) float64 { return r.Ack.P50 }, lessBetter: true}
 	cpuPerCycle         = measure{name: "broker CPU", unit: "µs a cycle", of: func(r scenario.Result) float64 { return r.CPUPerValue }, lessBetter: true}
 	drainRate           = measure{name: "drained", unit: "/s", of: func(r scenario.Result) float64 { return r.DeliverRate }}
 	drained             = measure{name: "drained in", unit: "s", of: func(r scenario.Result) float64 { return r.Seconds }, lessBetter: true}

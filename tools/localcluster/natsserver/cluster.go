@@ -140,8 +140,9 @@ func (c *Cluster) config(s *Server, route string, routes []string) string {
 		fmt.Fprintf(&b, "cluster { name: local, listen: %q, no_advertise: true, routes: [%s] }\n", route, strings.Join(routes, ", "))
 	}
 	if c.options.MQTT {
-		// As many values unacknowledged as a client's window allows.
-		fmt.Fprintf(&b, "mqtt { listen: %q, stream_replicas: 3, max_ack_pending: 65535 }\n", s.MQTT)
+		// Many unacknowledged, but not so many that the 65,535 packet ids of a session are
+		// used up by a subscription and the PUBRELs of QoS 2, which it then refuses.
+		fmt.Fprintf(&b, "mqtt { listen: %q, stream_replicas: 3, max_ack_pending: 16000 }\n", s.MQTT)
 	}
 	if t := c.options.TLS; t.Cert != "" {
 		fmt.Fprintf(&b, "tls { cert_file: %q, key_file: %q, ca_file: %q, timeout: 30 }\n", t.Cert, t.Key, t.CA)

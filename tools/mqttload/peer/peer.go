@@ -84,7 +84,7 @@ func Nats(build func() (string, error), synced bool) Kind {
 		return start(ctx, name, binary, dir, port, fmt.Sprintf(`server_name: bench
 listen: "127.0.0.1:-1"
 jetstream { store_dir: %q, %s }
-mqtt { listen: "127.0.0.1:%d", max_ack_pending: 65535 }
+mqtt { listen: "127.0.0.1:%d", max_ack_pending: 16000 }
 `, dir, interval, port), "-c")
 	}}
 }

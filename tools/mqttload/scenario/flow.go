@@ -21,9 +21,9 @@ type Flow struct {
 	QoS         byte
 	// Persistent: the subscribers' sessions are persistent. They are ended afterwards.
 	Persistent bool
-	// Same: subscribers are where the publishers are, if the broker has several
-	// addresses.
-	Same bool
+	// Beside: the first subscriber is where the publishers are and the others elsewhere,
+	// and their latencies are told apart: what a value's way to another address adds.
+	Beside bool
 	// Window is how many values of a publisher may be on their way: unacknowledged,
 	// or not yet with every subscriber. It also bounds a paced run.
 	Window int
@@ -48,7 +48,7 @@ func (f Flow) Run(ctx context.Context, t *Target) (Result, error) {
 		return Result{}, err
 	}
 	defer loop.Close()
-	r := &flowRun{Flow: f, target: t, loop: loop, deliveries: newHistogram()}
+	r := &flowRun{Flow: f, target: t, loop: loop, deliveries: newHistogram(), elsewhere: newHistogram()}
 	if err := r.connect(ctx); err != nil {
 		return Result{}, fmt.Errorf("%s against %s: %w", f.Name, t.Name, err)
 	}
@@ -63,6 +63,7 @@ type flowRun struct {
 	publishers  []*publisher
 	subscribers []*subscriber
 	deliveries  *hdrhistogram.Histogram
+	elsewhere   *hdrhistogram.Histogram // with Beside, those of the other subscribers
 
 	next, interval int64 // of the schedule, nanoseconds
 	turn           int   // whose turn it is to publish
@@ -79,8 +80,11 @@ func (r *flowRun) connect(ctx context.Context) error {
 		s := &subscriber{target: r.target, loop: r.loop, id: fmt.Sprintf("load-sub-%d", i), filter: filter, qos: r.QoS, persistent: r.Persistent,
 			last: make([]uint32, r.Publishers), delivered: make([]int64, r.Publishers), latencies: r.deliveries}
 		address := r.target.other(i)
-		if r.Same {
+		switch {
+		case r.Beside && i == 0:
 			address = r.target.Address
+		case r.Beside:
+			address, s.latencies = r.target.other(i-1), r.elsewhere
 		}
 		var err error
 		if s.conn, err = r.loop.Dial(address, s); err != nil {
@@ -141,6 +145,7 @@ func (r *flowRun) run(ctx context.Context) (Result, error) {
 		return Result{}, err
 	}
 	r.deliveries.Reset()
+	r.elsewhere.Reset()
 	for _, p := range r.publishers {
 		p.latencies.Reset()
 	}
@@ -301,7 +306,7 @@ func (r *flowRun) result(before, after counts) Result {
 		Sent: after.sent - before.sent, Acked: after.acked - before.acked,
 		Delivered: after.recved - before.recved, Refused: after.refused - before.refused,
 		CPUSeconds: after.cpu - before.cpu, LoadCPUSeconds: after.loadCPU - before.loadCPU,
-		Delivery: latency(r.deliveries),
+		Delivery: latency(r.deliveries), Elsewhere: latency(r.elsewhere),
 	}
 	acks := newHistogram()
 	for _, p := range r.publishers {

@@ -33,6 +33,9 @@ type Result struct {
 	Ack      Latency `json:"ack,omitzero"`
 	Delivery Latency `json:"delivery,omitzero"`
 	Connect  Latency `json:"connect,omitzero"`
+	// Elsewhere is Delivery to subscribers at another address of the broker, where the two
+	// are told apart.
+	Elsewhere Latency `json:"elsewhere,omitzero"`
 
 	// Writes are the messages written to each JetStream stream, over the whole run, warm-up
 	// and connections included.
@@ -93,7 +96,7 @@ func (r *Result) Summary() string {
 	for _, l := range []struct {
 		name string
 		Latency
-	}{{"ack latency", r.Ack}, {"delivery", r.Delivery}, {"connect", r.Connect}} {
+	}{{"ack latency", r.Ack}, {"delivery", r.Delivery}, {"elsewhere", r.Elsewhere}, {"connect", r.Connect}} {
 		if l.Max > 0 {
 			line("%-13s %s", l.name, l.Latency)
 		}
