@@ -21,6 +21,7 @@ const envPlan = "SECRETS_PLAN"
 type secretsRun struct {
 	plan, server string
 	timeout      time.Duration
+	settle       time.Duration
 	out          io.Writer
 }
 
@@ -35,7 +36,8 @@ func secretsCommand(out io.Writer) *cobra.Command {
 	f := root.PersistentFlags()
 	f.StringVar(&s.plan, "plan", "", "file with the plan (default: $"+envPlan+")")
 	f.StringVar(&s.server, "server", "", "Kubernetes API to use without signing in, such as kubectl proxy's, http://127.0.0.1:8001 (default: that of the cluster this runs in)")
-	f.DurationVar(&s.timeout, "timeout", 2*time.Minute, "longest time in all")
+	f.DurationVar(&s.timeout, "timeout", 8*time.Minute, "longest time in all")
+	f.DurationVar(&s.settle, "settle", 2*time.Minute, "wait between renewed passwords and the accounts of the servers, until every pod has the new ones")
 	var labels map[string]string
 	namespace := &cobra.Command{
 		Use:   "namespace NAME",
@@ -98,7 +100,7 @@ func (s *secretsRun) run(ctx context.Context, renew []string) error {
 	}
 	ctx, cancel := s.limit(ctx)
 	defer cancel()
-	return secrets.Ensure(ctx, store, plan, func(line string) { fmt.Fprintln(s.out, line) })
+	return secrets.Ensure(ctx, store, plan, s.settle, func(line string) { fmt.Fprintln(s.out, line) })
 }
 
 func (s *secretsRun) namespace(ctx context.Context, name string, labels map[string]string) error {

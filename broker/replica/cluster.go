@@ -36,7 +36,8 @@ func (r *Replica) openShared() (*jetstream.Store, error) {
 	o := jetstream.Options{Servers: jetstream.Spread(n.Servers, r.id), Replica: r.id, Replicas: n.Copies, MemberTTL: r.config.MemberTTL,
 		LogMaxBytes: r.config.SessionLogMaxBytes, LogMaxAge: r.config.Limits.MaxSessionExpiry, Logger: r.log}
 	if n.User != "" {
-		o.Credentials = func() (string, string) { return n.User, n.Password.Renewed() }
+		p := &passwords{now: n.Password.Renewed}
+		o.Credentials = func() (string, string) { return n.User, p.next() }
 	}
 	if err := r.natsTLS(&o); err != nil {
 		return nil, fmt.Errorf("modules.uns.nats.tls: %w", err)

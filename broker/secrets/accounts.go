@@ -57,6 +57,15 @@ func (d *decision) accounts(a *Accounts) {
 	for _, m := range userLine.FindAllSubmatch(found.Data[a.Key], -1) {
 		there[string(m[1])] = string(m[2])
 	}
+	for _, x := range a.Accounts {
+		if from := x.Password; d.found[from.Secret] == nil && there[x.User] != "" {
+			d.problem("Secret %s, with the password of user %s in key %s, is missing, while Secret %s (%s) has its hash: restore it from a backup, or delete %s as well to have both made anew and restart the NATS servers",
+				from.Secret, x.User, from.Key, a.Secret, a.Thing, a.Secret)
+		}
+	}
+	if len(d.wrong) > 0 {
+		return
+	}
 	renewing := found.due(a.Renew)
 	for user, h := range there {
 		password, known := passwords[user]
@@ -86,6 +95,7 @@ func (d *decision) accounts(a *Accounts) {
 			why = "renewed " + a.Thing + " for the word " + a.Renew
 		}
 		d.change(found, a.Renew, map[string][]byte{a.Key: file}, why)
+		d.writes[len(d.writes)-1].settles = renewing
 	}
 }
 

@@ -15,7 +15,7 @@
 //   - a certificate that this package made, signed by an authority whose key it has, is made anew in the last third of
 //     its life, or when the plan's word for it (renew) is another than the one it was last made for;
 //   - the bundle of trusted authorities (ca.crt) follows the stages of replacing one: introduce, switch, none;
-//   - passwords are made anew for another word, and then the accounts that know their hashes;
+//   - passwords are made anew for another word, and some minutes later the accounts that know their hashes;
 //   - the part of an accounts file or a text that is no secret follows the plan.
 //
 // A Secret without the label Made is somebody else's: it is checked like the others and never written.

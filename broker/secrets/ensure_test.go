@@ -149,9 +149,9 @@ func TestWhatIsThereIsKeptByteForByte(t *testing.T) {
 func TestManyAtOnceMakeOneSet(t *testing.T) {
 	w := newWorld(t)
 	var all sync.WaitGroup
-	for range 6 {
+	for range 12 {
 		all.Go(func() {
-			if err := Ensure(t.Context(), w.kube, w.plan, func(string) {}); err != nil {
+			if err := Ensure(t.Context(), w.kube, w.plan, 0, func(string) {}); err != nil {
 				t.Error(err)
 			}
 		})
@@ -226,13 +226,13 @@ func TestANamespaceIsMadeOnceAndKept(t *testing.T) {
 
 // Everything that is wrong is said at once, by Secret and key, with what to do; and then nothing is written.
 func TestHalfFilledSecretsAreRefused(t *testing.T) {
+	w := newWorld(t)
+	w.ensure()
 	for name, keys := range map[string][]string{
 		"mesh-ca": {keyCertificate, keyPrivate}, "nats-ca": {keyCertificate, keyPrivate},
 		"mesh-tls": {keyCertificate, keyPrivate, keyAuthority}, "server-tls": {keyCertificate, keyPrivate, keyAuthority}, "client-tls": {keyCertificate, keyPrivate, keyAuthority},
 		"auth-uns": {"broker", "uns"}, "auth-sys": {"sys"}, "auth": {"accounts.conf"}, "database": {"password", "url"},
 	} {
-		w := newWorld(t)
-		w.ensure()
 		for _, key := range keys {
 			kept := w.secret(name).Data[key]
 			// Kubernetes keeps tls.crt and tls.key in a Secret of that type, but lets them be empty.
@@ -335,6 +335,15 @@ func TestALostAuthorityIsNotReplacedSilently(t *testing.T) {
 	if err := handshake(t, w.secret("server-tls"), w.secret("client-tls"), "nats"); err != nil {
 		t.Error(err)
 	}
+}
+
+func TestLostPasswordsAreNotReplacedSilently(t *testing.T) {
+	w := newWorld(t)
+	w.ensure()
+	w.remove("auth-uns")
+	w.refuses(w.ref("auth-uns").String(), "with the password of user uns-broker in key broker, is missing", "delete "+w.ref("auth").String()+" as well")
+	w.remove("auth")
+	w.ensure()
 }
 
 func TestYourOwnAreCheckedAndNeverWritten(t *testing.T) {

@@ -2,7 +2,9 @@ package secrets
 
 import (
 	"bytes"
+	"context"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -158,7 +160,7 @@ func TestARenewalOfPasswordsThatWasCutShortIsFinished(t *testing.T) {
 	if err != nil || len(writes) != 2 {
 		t.Fatalf("%d writes, %v", len(writes), err)
 	}
-	if err := apply(t.Context(), w.kube, writes[:1], func(string) {}); err != nil {
+	if err := apply(t.Context(), w.kube, writes[:1], 0, func(string) {}); err != nil {
 		t.Fatal(err)
 	}
 	cut := w.all()
@@ -170,6 +172,18 @@ func TestARenewalOfPasswordsThatWasCutShortIsFinished(t *testing.T) {
 	w.ensure()
 	if !w.same(before) {
 		t.Error("not finished")
+	}
+	// It waits in between, and does not wait longer than it may.
+	if err := w.plan.RenewNow("NATS passwords", "2028"); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, errors.New("time is over"))
+	defer cancel()
+	if err := Ensure(ctx, w.kube, w.plan, time.Hour, func(string) {}); err == nil || !strings.Contains(err.Error(), "time is over; the next run goes on from here") {
+		t.Errorf("waiting: %v", err)
+	}
+	if got := w.written(before); got != "auth-uns" {
+		t.Errorf("before the wait: wrote %s", got)
 	}
 }
 
@@ -288,7 +302,7 @@ func TestAStageThatWasCutShortIsFinished(t *testing.T) {
 				if err != nil || len(writes) != 3 {
 					t.Fatalf("stage %q: %d writes, %v", stage, len(writes), err)
 				}
-				if err := apply(t.Context(), w.kube, writes[:cut], func(string) {}); err != nil {
+				if err := apply(t.Context(), w.kube, writes[:cut], 0, func(string) {}); err != nil {
 					t.Fatal(err)
 				}
 				w.ensure()

@@ -229,7 +229,7 @@ accounts:
 }
 
 func (w *world) try() error {
-	return Ensure(w.t.Context(), w.kube, w.plan, func(line string) { w.said = append(w.said, line) })
+	return Ensure(w.t.Context(), w.kube, w.plan, 0, func(line string) { w.said = append(w.said, line) })
 }
 
 func (w *world) ensure() {
@@ -247,7 +247,7 @@ func (w *world) at(now time.Time) error {
 	if err != nil {
 		return err
 	}
-	return apply(w.t.Context(), w.kube, writes, func(line string) { w.said = append(w.said, line) })
+	return apply(w.t.Context(), w.kube, writes, 0, func(line string) { w.said = append(w.said, line) })
 }
 
 // all reads every Secret of the plan.

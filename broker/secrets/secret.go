@@ -116,6 +116,8 @@ type write struct {
 	create *Secret
 	change *Change
 	why    string
+	// settles: it is made once what was written before it has reached the pods.
+	settles bool
 }
 
 func (w write) ref() Ref {
