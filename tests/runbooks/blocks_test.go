@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -165,10 +166,19 @@ func spread(pattern string) []string {
 // those that are put together.
 func messages(t *testing.T) []string {
 	t.Helper()
-	all := []string{"embedded broker: shared state does not take writes", "embedded broker: shared state takes writes",
-		"embedded broker: historian does not take writes", "embedded broker: historian takes writes"}
+	return append(saidAt(t, "Info", "Warn", "Error"), together...)
+}
+
+// together are put together in broker/replica/readiness.go.
+var together = []string{"embedded broker: shared state does not take writes", "embedded broker: shared state takes writes",
+	"embedded broker: historian does not take writes", "embedded broker: historian takes writes"}
+
+// saidAt are the constant texts of the log lines of some levels.
+func saidAt(t *testing.T, levels ...string) []string {
+	t.Helper()
+	var all []string
 	err := filepath.WalkDir(root+"/broker", func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+		if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || strings.Contains(path, "test/") {
 			return err
 		}
 		file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
@@ -184,8 +194,7 @@ func messages(t *testing.T) []string {
 			if !ok {
 				return true
 			}
-			level := map[string]bool{"Info": true, "Warn": true, "Error": true}
-			if lit, ok := call.Args[0].(*ast.BasicLit); ok && lit.Kind == token.STRING && level[selector.Sel.Name] {
+			if lit, ok := call.Args[0].(*ast.BasicLit); ok && lit.Kind == token.STRING && slices.Contains(levels, selector.Sel.Name) {
 				text, err := strconv.Unquote(lit.Value)
 				if err != nil {
 					return true
@@ -202,10 +211,46 @@ func messages(t *testing.T) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	slices.Sort(all)
+	all = slices.Compact(all)
 	if len(all) < 60 {
 		t.Fatalf("found %d log lines in the broker's sources", len(all))
 	}
 	return all
+}
+
+// Whoever meets a line or a reason finds it, by searching for it as it is written.
+func TestTheIndexHasEveryWarningErrorAndReason(t *testing.T) {
+	index := read(t, root+"/runbooks/index.md")
+	said := saidAt(t, "Warn", "Error")
+	for _, line := range said {
+		if !strings.Contains(index.text, "| `"+line+"` |") {
+			t.Errorf("runbooks/index.md misses the line %q", line)
+		}
+	}
+	for _, m := range regexp.MustCompile("(?m)^\\| `((?:embedded broker|broker cluster|mesh): [^`]+)` \\|").FindAllStringSubmatch(index.text, -1) {
+		if !slices.Contains(said, m[1]) {
+			t.Errorf("runbooks/index.md has a line that no warning or error is: %q", m[1])
+		}
+	}
+	row := regexp.MustCompile("(?m)^\\| `(\\w+)` \\| \\w+ \\| `reason`: (.*?) \\|")
+	for _, m := range row.FindAllStringSubmatch(metrics.Reference(), -1) {
+		_, section, found := strings.Cut(index.text, "### "+m[1]+"\n")
+		if !found {
+			t.Errorf("runbooks/index.md has no section %s", m[1])
+			continue
+		}
+		section, _, _ = strings.Cut(section, "\n#")
+		reasons := strings.Split(m[2], ", ")
+		for _, r := range reasons {
+			if !strings.Contains(section, "| `"+r+"` |") {
+				t.Errorf("runbooks/index.md misses reason %s of %s", r, m[1])
+			}
+		}
+		if rows := strings.Count(section, "\n| `"); rows != len(reasons) {
+			t.Errorf("runbooks/index.md has %d reasons of %s, there are %d", rows, m[1], len(reasons))
+		}
+	}
 }
 
 func TestLogLinesThatAreQuotedExist(t *testing.T) {
