@@ -36,7 +36,7 @@ func TestRowThirdPartyClientsThroughAKill(t *testing.T) {
 	id := func(who string) string { return fmt.Sprintf("foreign-%d-%s", run, who) }
 
 	subscribers := []*foreign{
-		c.foreign(t, "Paho Python", "/usr/bin/python3", "testdata/paho.py", "sub", host, port, "device", secret, id("paho-sub"), filter),
+		c.foreign(t, "Paho Python", "/usr/bin/python3", "testdata/outage.py", "sub", host, port, "device", secret, id("paho-sub"), filter),
 		c.foreign(t, "MQTT.js", node, "../clients/mqttjs/outage.mjs", "sub", url, "device", secret, id("js-sub"), filter),
 		c.foreign(t, "mosquitto_sub", "/usr/bin/stdbuf", "-oL", "/usr/bin/mosquitto_sub", "-V", "mqttv5", "-h", host, "-p", port, "-u", "device", "-P", secret,
 			"-i", id("mosquitto-sub"), "-c", "-x", "600", "-k", "5", "-q", "1", "-t", filter, "-d", "-F", "message %p"),
@@ -48,7 +48,7 @@ func TestRowThirdPartyClientsThroughAKill(t *testing.T) {
 		})
 	}
 	publishers := []*foreign{
-		c.foreign(t, "Paho Python", "/usr/bin/python3", "testdata/paho.py", "pub", host, port, "device", secret, id("paho-pub"), harness.Inbox("device", topic("paho"))),
+		c.foreign(t, "Paho Python", "/usr/bin/python3", "testdata/outage.py", "pub", host, port, "device", secret, id("paho-pub"), harness.Inbox("device", topic("paho"))),
 		c.foreign(t, "MQTT.js", node, "../clients/mqttjs/outage.mjs", "pub", url, "device", secret, id("js-pub"), harness.Inbox("device", topic("js"))),
 	}
 	// mosquitto_pub ends with its connection: one for each value, again until it says
@@ -58,7 +58,7 @@ func TestRowThirdPartyClientsThroughAKill(t *testing.T) {
 	go func() {
 		defer close(ended)
 		for n := 1; ; n++ {
-			value := fmt.Sprintf("m%d", n)
+			value := fmt.Sprint(2_000_000 + n)
 			for exec.Command("/usr/bin/mosquitto_pub", "-V", "mqttv5", "-h", host, "-p", port, "-u", "device", "-P", secret, "-i", id("mosquitto-pub"),
 				"-q", "1", "-t", harness.Inbox("device", topic("mosquitto")), "-m", value).Run() != nil {
 				select {
@@ -77,7 +77,6 @@ func TestRowThirdPartyClientsThroughAKill(t *testing.T) {
 	}()
 	stopped := sync.OnceFunc(func() { close(done); <-ended })
 	t.Cleanup(stopped)
-	publishers[0].prefix, publishers[1].prefix = "p", "j"
 	flows := func(since time.Time) time.Duration {
 		t.Helper()
 		var last time.Time
@@ -137,8 +136,7 @@ func maxTime(a, b time.Time) time.Time {
 // foreign is a third-party client, and what it says of itself.
 type foreign struct {
 	*launch.Process
-	name   string
-	prefix string // of its values: it numbers them itself
+	name string
 
 	mu       sync.Mutex // below
 	acked    map[string]time.Time
@@ -197,7 +195,7 @@ func (f *foreign) all(where map[string]time.Time) map[string]time.Time {
 func (f *foreign) lacks(p *foreign) (lost []string) {
 	have := f.all(f.received)
 	for value := range p.all(p.acked) {
-		if _, there := have[p.prefix+value]; !there {
+		if _, there := have[value]; !there {
 			lost = append(lost, value)
 		}
 	}

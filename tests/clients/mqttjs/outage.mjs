@@ -15,9 +15,9 @@ client.on('connect', (ack) => {
 client.on('error', (e) => say('error', e.message))
 client.on('message', (_, payload) => say('message', payload.toString()))
 if (mode === 'pub') {
-  let number = 0
+  let number = 1000000 // its values are not another publisher's
   setInterval(() => {
     const n = ++number
-    client.publish(topic, 'j' + n, { qos: 1 }, (e) => say(e ? 'failed' : 'acked', n))
+    client.publish(topic, String(n), { qos: 1 }, (e) => say(e ? 'failed' : 'acked', n))
   }, 50)
 }

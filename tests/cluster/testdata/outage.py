@@ -1,5 +1,5 @@
 """A Paho Python client in an outage: it connects again by itself, and says what it sent
-and received. paho.py sub|pub host port user secret client-id topic"""
+and received. outage.py sub|pub host port user secret client-id topic"""
 import sys
 import threading
 import time
@@ -37,5 +37,5 @@ number = 0
 while True:
     number += 1
     # Paho numbers its packets from 1 on, so the id is the value for the first 65,535.
-    client.publish(topic, "p%d" % number, qos=1)
+    client.publish(topic, str(number), qos=1)
     time.sleep(0.05)
