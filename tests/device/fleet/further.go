@@ -55,8 +55,13 @@ func (f *Fleet) listeners() []*device.Subscriber {
 
 func (f *Fleet) willTopic(device string) string { return f.o.Name + "-wills/" + device }
 
-// Leave takes the Leaver off the network for good, without a word to the broker.
+// Leave has the Leaver connect no more: once its connection ends, by whatever is done to
+// the broker or by CutOff, it stays away.
 func (f *Fleet) Leave() { f.leaving.leave() }
+
+// CutOff ends the connection of the Leaver, if it still has one, without a word to the
+// broker.
+func (f *Fleet) CutOff() { f.leaving.cut() }
 
 // Wills are the wills that were sent, by the client identifier of their device.
 func (f *Fleet) Wills() map[string][]device.Arrival {
@@ -99,7 +104,13 @@ func (l *leaving) open(address string) (net.Conn, error) {
 func (l *leaving) leave() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.gone = true; l.conn != nil {
+	l.gone = true
+}
+
+func (l *leaving) cut() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.conn != nil {
 		_ = l.conn.Close()
 	}
 }

@@ -1,0 +1,115 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+)
+
+// localCluster is the cluster of processes that tools/localcluster runs, harmed by its
+// commands.
+type localCluster struct {
+	socket   string
+	replicas []string
+}
+
+// openCluster asks a running cluster where it is.
+func openCluster(ctx context.Context, socket string) (*localCluster, places, error) {
+	l := &localCluster{socket: socket}
+	text, err := l.do(ctx, "place")
+	if err != nil {
+		return nil, places{}, err
+	}
+	var p struct {
+		MQTT   string
+		HTTP   []string
+		Client string
+		Secret string
+	}
+	if err := json.Unmarshal([]byte(text), &p); err != nil {
+		return nil, places{}, fmt.Errorf("where the cluster on %s is: %w", socket, err)
+	}
+	at := places{MQTT: []string{p.MQTT}, Client: p.Client, Secret: p.Secret}
+	for i, address := range p.HTTP {
+		at.HTTP = append(at.HTTP, "http://"+address)
+		l.replicas = append(l.replicas, fmt.Sprintf("uns-%d", i))
+	}
+	return l, at, nil
+}
+
+func (l *localCluster) name() string {
+	return "local cluster of " + fmt.Sprint(len(l.replicas)) + " replicas"
+}
+func (l *localCluster) close() error { return nil }
+
+func (l *localCluster) harm(ctx context.Context, f fault, replica string) (string, func(context.Context) error, error) {
+	var harm, heal [][]string
+	switch f.Name {
+	case "kill":
+		harm, heal = [][]string{{"kill", replica}}, [][]string{{"restart", replica}}
+	case "stop":
+		harm, heal = [][]string{{"stop", replica}}, [][]string{{"restart", replica}}
+	case "nats-kill":
+		harm, heal = [][]string{{"kill", "nats-1"}}, [][]string{{"restart", "nats-1"}}
+	case "nats-cut":
+		harm, heal = [][]string{{"cut", replica + "/nats"}}, [][]string{{"heal", replica + "/nats"}}
+	case "nats-slow":
+		harm, heal = [][]string{{"slow", "nats", "2s"}}, [][]string{{"heal", "nats"}}
+	case "mesh-cut":
+		harm, heal = [][]string{{"cut", "mesh"}}, [][]string{{"heal", "mesh"}}
+	case "upgrade":
+		for _, r := range l.replicas {
+			harm = append(harm, []string{"upgrade", r})
+		}
+	default:
+		return "", nil, fmt.Errorf("%s: %w", f.Name, errCannot)
+	}
+	if slices.Contains(harm[0], replica) && !slices.Contains(l.replicas, replica) {
+		return "", nil, fmt.Errorf("%s: no replica %q: there are %s", f.Name, replica, strings.Join(l.replicas, ", "))
+	}
+	all := func(ctx context.Context, commands [][]string) error {
+		for _, c := range commands {
+			if _, err := l.do(ctx, c...); err != nil {
+				return fmt.Errorf("localcluster %s: %w", strings.Join(c, " "), err)
+			}
+		}
+		return nil
+	}
+	if err := all(ctx, harm); err != nil {
+		return "", nil, err
+	}
+	var said []string
+	for _, c := range harm {
+		said = append(said, "localcluster "+strings.Join(c, " "))
+	}
+	if heal == nil {
+		return strings.Join(said, "; "), nil, nil
+	}
+	return strings.Join(said, "; "), func(ctx context.Context) error { return all(ctx, heal) }, nil
+}
+
+// do has the cluster carry out one command.
+func (l *localCluster) do(ctx context.Context, words ...string) (string, error) {
+	conn, err := new(net.Dialer).DialContext(ctx, "unix", l.socket)
+	if err != nil {
+		return "", fmt.Errorf("no local cluster listens on %s: start one with `make cluster`, or say which with --cluster=SOCKET (%w)", l.socket, err)
+	}
+	defer conn.Close()
+	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	defer stop()
+	if err := json.NewEncoder(conn).Encode(words); err != nil {
+		return "", fmt.Errorf("send the command: %w", err)
+	}
+	var answer struct{ Text, Error string }
+	if err := json.NewDecoder(conn).Decode(&answer); err != nil {
+		return "", fmt.Errorf("the cluster ended before it answered: %w", errors.Join(ctx.Err(), err))
+	}
+	if answer.Error != "" {
+		return "", errors.New(answer.Error)
+	}
+	return answer.Text, nil
+}

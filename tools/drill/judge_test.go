@@ -1,0 +1,126 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"maestrohub.io/uns/broker/mqtt"
+	"maestrohub.io/uns/tests/device"
+	"maestrohub.io/uns/tests/device/fleet"
+)
+
+// sound is a report with nothing wrong in it, of a drill that saw everything.
+func sound() *Report {
+	at := time.Date(2026, 1, 31, 8, 0, 0, 0, time.UTC)
+	return &Report{
+		Site: "test", Replicas: []string{"uns-0"}, Begun: at, PublishingEnded: at.Add(time.Minute), Ended: at.Add(time.Minute), Left: at.Add(time.Second),
+		Topics: []Topic{{Publisher: "p", Acknowledged: 9, Stored: 9}},
+		Pairs: []Pair{
+			{Session: "saved", Publisher: "p", Record: device.Record{Acknowledged: 9, Arrived: 9, Again: 2, Excused: 1}},
+			{Session: "live", Publisher: "p", Live: true, Record: device.Record{Acknowledged: 9, Arrived: 7, Missing: []int{3, 4}}},
+		},
+		Wills:  []Will{{Device: "leaver", At: at.Add(30 * time.Second), Left: true}},
+		Faults: []Fault{{Name: "kill", Begun: at, Ended: at.Add(5 * time.Second), Whole: at.Add(9 * time.Second), FlowedAfter: 2, Within: 15}},
+		Devices: []Device{{ID: "p", Kind: "publisher, MQTT 5, QoS 1", Gap: 2, GapBegun: at, Events: []DeviceTime{
+			{At: at, What: "connected", Replica: "uns-0"}, {At: at.Add(time.Second), What: "lost"}, {At: at.Add(2 * time.Second), What: "refused", Code: 0x88}}}},
+		Acknowledged: []int{1, 2}, Delivered: []int{2, 4},
+	}
+}
+
+var devices = &fleet.Fleet{Leaver: &device.Subscriber{Device: device.Device{ID: "leaver"}}, Witness: &device.Subscriber{}}
+
+func TestEachPromiseIsBrokenByWhatBreaksIt(t *testing.T) {
+	cases := map[string]struct {
+		promise string // "" none
+		do      func(r *Report)
+		says    string
+	}{
+		"nothing":                              {"", func(*Report) {}, ""},
+		"a value missing in history":           {"stored", func(r *Report) { r.Topics[0].Missing = []int{4} }, "1 of 9 acknowledged values are not in history"},
+		"a value twice in history":             {"stored", func(r *Report) { r.Topics[0].Twice = []int{4} }, "more than once"},
+		"a saved session without a value":      {"saved-sessions", func(r *Report) { r.Pairs[0].Missing = []int{7} }, "saved did not get 1 of 9"},
+		"a value from nowhere":                 {"saved-sessions", func(r *Report) { r.Pairs[0].Strange = []int{99} }, "never sent"},
+		"a value after a later one":            {"order", func(r *Report) { r.Pairs[1].Unordered = []int{2} }, "after later ones"},
+		"a QoS 2 value again":                  {"exactly-once", func(r *Report) { r.Pairs[0].Doubled = []int{5} }, "QoS 2 at both sides"},
+		"a live session misses while served":   {"live", func(r *Report) { r.Pairs[1].MissingWhileConnected = []int{3} }, "was connected and did not get"},
+		"a will of a device that came back":    {"wills", func(r *Report) { r.Wills = append(r.Wills, Will{Device: "p", At: r.Begun}) }, "the will of p, which came back"},
+		"no will of the device that left":      {"wills", func(r *Report) { r.Wills = nil }, "was sent 0 times"},
+		"two wills of the device that left":    {"wills", func(r *Report) { r.Wills = append(r.Wills, r.Wills[0]) }, "was sent 2 times"},
+		"values flow too late":                 {"flow", func(r *Report) { r.Faults[0].FlowedAfter = 16 }, "promised within 15 s"},
+		"a cluster that does not become whole": {"flow", func(r *Report) { r.Faults[0].NotWhole = true }, "not every replica served"},
+	}
+	for name, c := range cases {
+		r := sound()
+		c.do(r)
+		r.judge(devices)
+		found := r.Broken()
+		switch {
+		case c.promise == "" && len(found) > 0:
+			t.Errorf("%s: broken: %+v", name, found)
+		case c.promise != "" && (len(found) != 1 || found[0].ID != c.promise || !strings.Contains(strings.Join(found[0].Evidence, "\n"), c.says)):
+			t.Errorf("%s: broken: %+v, want %s, which says %q", name, found, c.promise, c.says)
+		}
+	}
+}
+
+func TestWithoutAFaultNothingIsClaimed(t *testing.T) {
+	r := sound()
+	r.Faults, r.Left, r.Wills = nil, time.Time{}, nil
+	r.judge(devices)
+	for _, p := range r.Promises {
+		if want := p.ID == "wills" || p.ID == "flow"; (p.Verdict == unseen) != want {
+			t.Errorf("promise %s: %s", p.ID, p.Verdict)
+		}
+	}
+}
+
+func TestOnlyWhatWasAcknowledgedWhileConnectedCountsForALiveSession(t *testing.T) {
+	at := time.Now()
+	events := []device.Event{{At: at, What: "connected"}, {At: at.Add(60 * time.Second), What: "lost", Code: mqtt.ServerShuttingDown}, {At: at.Add(70 * time.Second), What: "connected"}}
+	acked := map[int]time.Time{1: at.Add(time.Second), 2: at.Add(30 * time.Second), 3: at.Add(59 * time.Second), 4: at.Add(65 * time.Second), 5: at.Add(90 * time.Second)}
+	if got := whileConnected([]int{1, 2, 3, 4, 5}, acked, events); !slices.Equal(got, []int{2, 5}) {
+		t.Errorf("missing while connected: %v, want [2 5]", got)
+	}
+}
+
+func TestTheReportStandsByItself(t *testing.T) {
+	r := sound()
+	r.Pairs[0].Session = `<script>alert("x")</script>`
+	r.judge(devices)
+	path := filepath.Join(t.TempDir(), "report")
+	if err := r.write(path); err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile(path + ".html")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, bad := range []string{"<script", "http://", "https://", "src=", "@import", "NaN"} {
+		if bytes.Contains(page, []byte(bad)) {
+			t.Errorf("the page has %q in it: it must need nothing else", bad)
+		}
+	}
+	for _, part := range []string{"Every promise that could be seen was kept.", "<svg", "nothing for 2.0 s", "0x88"} {
+		if !bytes.Contains(page, []byte(part)) {
+			t.Errorf("the page lacks %q", part)
+		}
+	}
+}
+
+func TestFaultsAreChosenByNameAndABadNameIsNamed(t *testing.T) {
+	list, err := chosen([]string{"stop", "kill", "stop"})
+	if err != nil || len(list) != 2 || list[0].Name != "kill" || list[1].Name != "stop" {
+		t.Errorf("kill and stop: %+v, %v", list, err)
+	}
+	if list, err := chosen([]string{"all"}); err != nil || len(list) != len(faults) {
+		t.Errorf("all: %d faults, %v", len(list), err)
+	}
+	if _, err := chosen([]string{"kill", "explode"}); err == nil || !strings.Contains(err.Error(), `"explode"`) || !strings.Contains(err.Error(), "mesh-cut") {
+		t.Errorf("a bad name: %v, want it and what is allowed", err)
+	}
+}

@@ -1,0 +1,215 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+)
+
+// Exit statuses, as doc.go has them.
+const (
+	failed      = 1
+	brokenExit  = 3
+	interrupted = 130
+)
+
+var (
+	errBroken      = errors.New("a promise was broken")
+	errInterrupted = errors.New("interrupted")
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second one ends the process
+	err := command().ExecuteContext(ctx)
+	if err == nil {
+		return
+	}
+	fmt.Fprintln(os.Stderr, "drill:", err)
+	switch {
+	case errors.Is(err, errBroken):
+		os.Exit(brokenExit)
+	case errors.Is(err, errInterrupted):
+		os.Exit(interrupted)
+	}
+	os.Exit(failed)
+}
+
+// flags are the command line.
+type flags struct {
+	cluster, kubeconfig, namespace, release string
+	mqtt, http                              []string
+	tls, insecure                           bool
+	ca                                      string
+	client, secret, secretFile, version     string
+	rate                                    float64
+	calm                                    time.Duration
+	out                                     string
+}
+
+func command() *cobra.Command {
+	var o flags
+	c := &cobra.Command{
+		Use: "drill <fault>...", Short: "Break an installation on purpose, and say whether every promise was kept",
+		Long:      "Faults: all, or one or more of " + strings.Join(faultNames(), ", ") + ".\n\n" + listFaults(),
+		Args:      cobra.MinimumNArgs(1),
+		ValidArgs: append(faultNames(), "all"), SilenceUsage: true, SilenceErrors: true,
+		RunE: func(c *cobra.Command, args []string) error { return o.run(c.Context(), args) },
+	}
+	f := c.Flags()
+	f.StringVar(&o.cluster, "cluster", "", "harm the local cluster of `make cluster`; =SOCKET for another one's")
+	f.Lookup("cluster").NoOptDefVal = filepath.Join(os.TempDir(), "localcluster-"+strconv.Itoa(os.Getuid())+".sock")
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "harm an installation on Kubernetes, reached with this file")
+	f.StringVar(&o.namespace, "namespace", "maestrohub", "namespace of the installation")
+	f.StringVar(&o.release, "release", "maestrohub", "Helm release of the installation")
+	f.StringSliceVar(&o.mqtt, "mqtt", nil, "host:port where devices connect; several: tried in turn (Kubernetes: found by itself)")
+	f.StringSliceVar(&o.http, "http", nil, "base URL of the REST API, such as https://broker:8080; several: tried in turn (Kubernetes: through a port-forward)")
+	f.BoolVar(&o.tls, "tls", false, "devices connect with TLS")
+	f.StringVar(&o.ca, "ca", "", "file of the certificates to trust (TLS and REST); without: those of this machine")
+	f.BoolVar(&o.insecure, "insecure", false, "trust any certificate")
+	f.StringVar(&o.client, "client", "", "API client with the scopes api_clients:manage, uns_settings:update and uns:read; or $DRILL_CLIENT")
+	f.StringVar(&o.secretFile, "secret-file", "", "file of its secret; or the secret in $DRILL_SECRET")
+	f.StringVar(&o.version, "topic-version", "mHv1.0", "what every topic begins with (modules.uns.topicVersion)")
+	f.Float64Var(&o.rate, "rate", 20, "values a second of each of the four publishers")
+	f.DurationVar(&o.calm, "calm", 5*time.Second, "time without a fault before and after each")
+	f.StringVar(&o.out, "out", "drill-report", "where the report goes, without .html and .json")
+	return c
+}
+
+func listFaults() string {
+	var b strings.Builder
+	for _, f := range faults {
+		fmt.Fprintf(&b, "  %-10s %s\n", f.Name, f.Title)
+	}
+	return b.String()
+}
+
+func (o *flags) run(ctx context.Context, args []string) error {
+	list, err := chosen(args)
+	if err != nil {
+		return err
+	}
+	if o.rate <= 0 || o.rate > 1000 {
+		return fmt.Errorf("--rate %v: more than 0, at most 1000", o.rate)
+	}
+	for _, path := range []string{o.out + ".html", o.out + ".json"} { // better now than after the drill
+		file, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o644)
+		if err != nil {
+			return fmt.Errorf("--out: %w", err)
+		}
+		_ = file.Close()
+	}
+	trust, err := o.trust()
+	if err != nil {
+		return err
+	}
+	at, err := o.credential()
+	if err != nil {
+		return err
+	}
+	site, at, err := o.open(ctx, at)
+	if err != nil {
+		return err
+	}
+	defer site.close()
+	if at.Client == "" || at.Secret == "" {
+		return errors.New("--client and --secret-file (or $DRILL_CLIENT and $DRILL_SECRET): the API client to sign in as")
+	}
+	d := &drill{site: site, at: at, faults: list, calm: o.calm, version: o.version, every: time.Duration(float64(time.Second) / o.rate),
+		rest: &rest{bases: at.HTTP, client: at.Client, secret: at.Secret, http: &http.Client{Transport: &http.Transport{TLSClientConfig: trust}}},
+		dial: o.dialer(trust),
+		say:  &progress{out: os.Stdout, terminal: term.IsTerminal(int(os.Stdout.Fd())), begun: time.Now()}}
+	r, err := d.run(ctx)
+	if err != nil && len(r.Promises) == 0 {
+		if ctx.Err() != nil {
+			return errInterrupted
+		}
+		return err
+	}
+	if e := r.write(o.out); e != nil {
+		return errors.Join(err, e)
+	}
+	r.print(os.Stdout, o.out)
+	switch {
+	case err != nil:
+		return err
+	case len(r.Broken()) > 0:
+		return errBroken
+	case r.Interrupted:
+		return errInterrupted
+	}
+	return nil
+}
+
+// open finds the site and how to reach it.
+func (o *flags) open(ctx context.Context, at places) (site, places, error) {
+	switch {
+	case o.cluster != "" && o.kubeconfig != "":
+		return nil, at, errors.New("--cluster and --kubeconfig: one of them")
+	case o.cluster != "":
+		return openCluster(ctx, o.cluster)
+	case o.kubeconfig != "":
+		at.MQTT, at.HTTP = o.mqtt, o.http
+		return openKubernetes(ctx, o.kubeconfig, o.namespace, o.release, o.tls, at)
+	case len(o.mqtt) == 0 || len(o.http) == 0:
+		return nil, at, errors.New("where is the installation? --cluster, --kubeconfig, or --mqtt and --http")
+	}
+	at.MQTT, at.HTTP = o.mqtt, o.http
+	return &person{in: bufio.NewReader(os.Stdin), out: os.Stdout, where: strings.Join(o.mqtt, ", ")}, at, nil
+}
+
+func (o *flags) credential() (places, error) {
+	p := places{Client: o.client, Secret: os.Getenv("DRILL_SECRET")}
+	if p.Client == "" {
+		p.Client = os.Getenv("DRILL_CLIENT")
+	}
+	if o.secretFile != "" {
+		text, err := os.ReadFile(o.secretFile)
+		if err != nil {
+			return p, fmt.Errorf("--secret-file: %w", err)
+		}
+		p.Secret = strings.TrimSpace(string(text))
+	}
+	return p, nil
+}
+
+// trust is whom TLS believes.
+func (o *flags) trust() (*tls.Config, error) {
+	c := &tls.Config{InsecureSkipVerify: o.insecure}
+	if o.ca != "" {
+		pem, err := os.ReadFile(o.ca)
+		if err != nil {
+			return nil, fmt.Errorf("--ca: %w", err)
+		}
+		if c.RootCAs = x509.NewCertPool(); !c.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("--ca: %s holds no certificate", o.ca)
+		}
+	}
+	return c, nil
+}
+
+// dialer opens the connections of devices.
+func (o *flags) dialer(trust *tls.Config) func(address string) (net.Conn, error) {
+	const patience = 10 * time.Second
+	if !o.tls {
+		return func(address string) (net.Conn, error) { return net.DialTimeout("tcp", address, patience) }
+	}
+	return func(address string) (net.Conn, error) {
+		return tls.DialWithDialer(&net.Dialer{Timeout: patience}, "tcp", address, trust)
+	}
+}

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"maestrohub.io/uns/broker/api"
+)
+
+// sight is what one replica said of the cluster at an instant.
+type sight struct {
+	At       time.Time         `json:"at"`
+	Error    string            `json:"error,omitempty"`
+	Replicas map[string]string `json:"replicas,omitempty"` // phase by replica; "unready" if it says so itself
+	Linked   bool              `json:"linked"`
+	Sessions map[string]string `json:"-"` // replica by client id, of saved sessions that are connected
+}
+
+// observer asks for the overview again and again.
+type observer struct {
+	rest *rest
+
+	mu     sync.Mutex
+	sights []sight
+}
+
+// observeEvery is how often the cluster is looked at; what it costs the cluster is one
+// listing of its sessions.
+const observeEvery = time.Second
+
+func (o *observer) run(ctx context.Context) {
+	tick := time.NewTicker(observeEvery)
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		o.look(ctx)
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+		}
+	}
+}
+
+func (o *observer) look(ctx context.Context) {
+	v, err := o.rest.overview(ctx)
+	s := sight{At: time.Now(), Replicas: map[string]string{}, Sessions: map[string]string{}}
+	if err != nil {
+		s.Error = err.Error()
+	} else {
+		s.Linked = linked(v)
+		for _, r := range v.Replicas {
+			s.Replicas[r.Replica] = r.Phase
+			if r.Report == nil || !r.Report.Ready {
+				s.Replicas[r.Replica] = "unready"
+			}
+		}
+		if v.Shared != nil {
+			for _, session := range v.Shared.Sessions {
+				s.Sessions[session.ClientID] = session.Replica
+			}
+		}
+	}
+	o.mu.Lock()
+	o.sights = append(o.sights, s)
+	o.mu.Unlock()
+}
+
+// linked reports whether every member serves, is ready and has all its links.
+func linked(v *api.Overview) bool {
+	for _, r := range v.Replicas {
+		if r.Report == nil || !r.Report.Ready || r.Report.LinksUp < r.Report.LinksExpected || r.Phase != "serving" {
+			return false
+		}
+	}
+	return len(v.Replicas) > 0
+}
+
+// busiest is the replica with most of the devices among the saved sessions last seen, and
+// how many members there are.
+func (o *observer) busiest(devices []string) (replica string, members int) {
+	all := o.all()
+	for _, s := range slices.Backward(all) {
+		count := map[string]int{}
+		for _, id := range devices {
+			if r := s.Sessions[id]; r != "" {
+				count[r]++
+			}
+		}
+		for r, n := range count {
+			if n > count[replica] || n == count[replica] && r < replica {
+				replica = r
+			}
+		}
+		if replica != "" {
+			return replica, len(s.Replicas)
+		}
+	}
+	return "", 0
+}
+
+// whole reports whether the last look, after an instant, found every replica serving and
+// linked, as many as there were.
+func (o *observer) whole(since time.Time, members int) bool {
+	all := o.all()
+	if len(all) == 0 {
+		return false
+	}
+	last := all[len(all)-1]
+	return last.At.After(since) && last.Error == "" && last.Linked && len(last.Replicas) >= members
+}
+
+func (o *observer) all() []sight {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return append([]sight(nil), o.sights...)
+}
