@@ -9,7 +9,6 @@ require (
 	github.com/spf13/cobra v1.10.2
 	go.yaml.in/yaml/v3 v3.0.6
 	golang.org/x/sys v0.50.0
-	maestrohub.io/uns v0.0.0
 )
 
 require (
@@ -24,5 +23,3 @@ require (
 	golang.org/x/sync v0.25.0 // indirect
 	gotest.tools/v3 v3.5.2 // indirect
 )
-
-replace maestrohub.io/uns => ../..

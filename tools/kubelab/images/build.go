@@ -11,8 +11,6 @@ import (
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
-
-	"maestrohub.io/uns/tools/launch/postgres"
 )
 
 // architecture is that of the machine: a lab runs nothing of another.
@@ -195,12 +193,8 @@ func postgreSQL(ctx context.Context, o Options) (recipe, error) {
 	if err != nil {
 		return recipe{}, err
 	}
-	server, err := postgres.Program("postgres")
-	if err != nil {
-		return recipe{}, err
-	}
-	programs := filepath.Dir(server) // /usr/lib/postgresql/15/bin
-	version := filepath.Base(filepath.Dir(programs))
+	const version = "15" // Debian 12's
+	const programs = "/usr/lib/postgresql/" + version + "/bin"
 	files := tree{}
 	files.merged()
 	files.users(map[string]int{"postgres": postgresUser})
