@@ -38,7 +38,7 @@ which is valid there. "<< x >>" becomes x without quotes.
 {{- define "nats.config" -}}
 {{- $c := .Values.config -}}
 {{- $conf := dict
-  "server_name" "<< $POD_NAME >>"
+  "server_name" "<< $SERVER_NAME >>"
   "port" 4222
   "http_port" 8222
   "pid_file" "/var/run/nats/nats.pid"

@@ -175,6 +175,9 @@ env:
     valueFrom:
       fieldRef:
         fieldPath: metadata.name
+  # In quotes: NATS reads a variable as it reads its configuration, and a name like 12-nats-0 as a date.
+  - name: SERVER_NAME
+    value: '"$(POD_NAME)"'
   {{- with ((.Values.container.resources).limits).memory }}
   # Below the limit, so that the server collects its garbage before the kernel ends it.
   - name: GOMEMLIMIT
