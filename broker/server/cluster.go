@@ -110,8 +110,29 @@ func (s *Server) Fence() {
 	for _, c := range s.connections() {
 		c.end(ending{why: "fenced", code: mqtt.ServerShuttingDown, reason: "the replica has lost the shared stores", notify: true, fenced: true})
 	}
+	s.letGoEnded()
 	if s.shared != nil {
 		s.shared.own.forget()
+	}
+}
+
+// letGoEnded settles the connections that had ended before the fence and still waited
+// for the store to take their last word, which it is not told any more. Whoever comes
+// back under their client identifiers would wait for it in vain.
+func (s *Server) letGoEnded() {
+	s.mu.Lock()
+	list := make([]*client, 0, len(s.clients))
+	for _, cl := range s.clients {
+		list = append(list, cl)
+	}
+	s.mu.Unlock()
+	for _, cl := range list {
+		cl.lock.Lock()
+		if c := cl.last; c != nil && c.ended {
+			c.fenced = true
+			c.settle()
+		}
+		cl.lock.Unlock()
 	}
 }
 

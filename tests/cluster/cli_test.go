@@ -126,6 +126,7 @@ func TestTheLocalClusterAsAPersonUsesIt(t *testing.T) {
 		t.Errorf("log uns-0 printed:\n%s", log)
 	}
 	run("not a process", "kill", "uns-7")
+	run("usage: localcluster kill <part>", "kill")
 	run("not a way", "cut", "uns-0/uns-7")
 	run("want a duration", "slow", "nats", "much")
 	run("only replicas are upgraded", "upgrade", "nats-0")

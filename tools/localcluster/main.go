@@ -70,7 +70,7 @@ func command() *cobra.Command {
 		{"status", "Say how every part is", 0, 0},
 		{"down", "End the cluster", 0, 0},
 	} {
-		root.AddCommand(&cobra.Command{Use: v.use, Short: v.short, Args: cobra.RangeArgs(v.min, v.max),
+		root.AddCommand(&cobra.Command{Use: v.use, Short: v.short, Args: arguments(v.min, v.max),
 			RunE: func(c *cobra.Command, args []string) error {
 				answer, err := ask(c.Context(), *path, append([]string{c.Name()}, args...))
 				if answer != "" {
@@ -80,6 +80,16 @@ func command() *cobra.Command {
 			}})
 	}
 	return root
+}
+
+// arguments wants so many, and says how the command is used otherwise.
+func arguments(least, most int) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if len(args) < least || len(args) > most {
+			return fmt.Errorf("usage: localcluster %s; `localcluster status` names the parts and the ways that are harmed", c.Use)
+		}
+		return nil
+	}
 }
 
 // startBound is how long a cluster may take to start, a build of nats-server

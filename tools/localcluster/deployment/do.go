@@ -227,7 +227,7 @@ func (d *Deployment) Status(ctx context.Context) string {
 			fmt.Fprintf(&b, "%-10s %s\n", name, s)
 		}
 	}
-	return b.String()
+	return strings.TrimSuffix(b.String(), "\n")
 }
 
 // paused reports whether a process was stopped where it stands.

@@ -1,6 +1,7 @@
 package deployment
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -42,10 +43,20 @@ func (w Way) Heal() {
 // State says what is wrong with the way, for people.
 func (w Way) State() string {
 	var states []string
-	for _, p := range w {
-		if s := p.State(); len(states) == 0 || states[len(states)-1] != s {
+	whole := 0
+	for _, l := range w {
+		switch s := l.State(); {
+		case s == "whole":
+			whole++
+		case !slices.Contains(states, s):
 			states = append(states, s)
 		}
+	}
+	switch {
+	case len(states) == 0:
+		return "whole"
+	case whole > 0:
+		return "partly " + strings.Join(states, ", ")
 	}
 	return strings.Join(states, ", ")
 }
