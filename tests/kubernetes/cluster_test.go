@@ -15,6 +15,7 @@ import (
 
 	core "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
@@ -117,6 +118,19 @@ func (k *kube) makeNamespace(ctx context.Context, name string) error {
 	}}}, meta.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("namespace %s is there already: another run of these tests goes on, or one was killed; `kubectl delete namespace %[1]s`", name)
+	}
+	return err
+}
+
+// makeClaim makes a volume claim, or finds it made.
+func (k *kube) makeClaim(ctx context.Context, namespace, name string) error {
+	_, err := k.CoreV1().PersistentVolumeClaims(namespace).Create(ctx, &core.PersistentVolumeClaim{
+		ObjectMeta: meta.ObjectMeta{Name: name},
+		Spec: core.PersistentVolumeClaimSpec{AccessModes: []core.PersistentVolumeAccessMode{core.ReadWriteOnce},
+			Resources: core.VolumeResourceRequirements{Requests: core.ResourceList{core.ResourceStorage: resource.MustParse("1Gi")}}},
+	}, meta.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		return nil
 	}
 	return err
 }

@@ -33,15 +33,20 @@ var (
 	shared  *site
 )
 
-// Figures of the shared release: T is half the default, so that rows take half as
-// long; the will grace is long enough for a device that a busy machine holds up.
+// Figures of the shared release: T is the default; the will grace is long enough for a
+// device that a busy machine holds up.
 const (
-	ttl   = 5 * time.Second
+	ttl   = 10 * time.Second
 	grace = 30 * time.Second
 	// logCap is what a session log keeps: minutes of a load, and little enough for a
 	// row to fill.
 	logCap = 16 << 20
 )
+
+// backups is the claim of the backups. Of one's own, because the chart's is bound by the
+// first backup alone where a class waits for its first pod, and `helm install --wait`
+// waits for it in vain.
+const backups = "e2e-backups"
 
 // model lets topics below retained/ keep their last value.
 const model = `
@@ -115,7 +120,7 @@ func first(t *testing.T) *site {
 		"networkPolicy": map[string]any{"enabled": true, "httpFrom": outside, "mqttFrom": append([]any{
 			map[string]any{"podSelector": map[string]any{"matchLabels": map[string]any{"role": "device"}}}}, outside...)},
 		// Only when a row asks for it.
-		"backup": map[string]any{"enabled": true, "schedule": "0 0 1 1 *"},
+		"backup": map[string]any{"enabled": true, "schedule": "0 0 1 1 *", "persistence": map[string]any{"existingClaim": backups}},
 		"nats": map[string]any{
 			"statefulSet": map[string]any{"minReadySeconds": 5},
 			"container":   map[string]any{"resources": map[string]any{"requests": map[string]any{"cpu": "50m", "memory": "256Mi"}, "limits": map[string]any{"memory": "256Mi"}}},
@@ -129,6 +134,9 @@ func first(t *testing.T) *site {
 	shared = s
 	sharing.Unlock()
 	if _, err := putCertificate(t.Context(), r.namespace); err != nil {
+		t.Fatal(err)
+	}
+	if err := cluster.makeClaim(t.Context(), r.namespace, backups); err != nil {
 		t.Fatal(err)
 	}
 	began := time.Now()
