@@ -12,6 +12,8 @@ import (
 type Overview struct {
 	At      time.Time `json:"at"`
 	Replica string    `json:"replica"` // who answers
+	// Runbooks is where the runbooks of this release are, for links.
+	Runbooks string `json:"runbooks"`
 	// MemberTTLSeconds is memberTTL (T), which every figure of membership follows from.
 	// 0 on a single node.
 	MemberTTLSeconds float64         `json:"memberTTLSeconds"`

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -34,7 +35,7 @@ type sharedOverview struct {
 // overview describes the cluster for the MQTT Broker page: what each replica says of
 // itself, and what all share.
 func (r *Replica) overview(ctx context.Context, workspace string) api.Overview {
-	o := api.Overview{At: time.Now().UTC(), Replica: r.id}
+	o := api.Overview{At: time.Now().UTC(), Replica: r.id, Runbooks: runbooks(r.version)}
 	if r.member != nil {
 		o.MemberTTLSeconds = r.config.MemberTTL.Seconds()
 		o.Replicas = r.member.overview(ctx)
@@ -53,6 +54,17 @@ func (r *Replica) overview(ctx context.Context, workspace string) api.Overview {
 	}
 	return o
 }
+
+// runbooks is where the pages of a release are: the same place the alerts lead to. A build
+// that is no release has the newest ones.
+func runbooks(version string) string {
+	if release := strings.TrimPrefix(version, "v"); released.MatchString(release) {
+		return "https://maestrohub.io/uns/v" + release + "/runbooks"
+	}
+	return "https://maestrohub.io/uns/runbooks"
+}
+
+var released = regexp.MustCompile(`^\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?$`)
 
 // overview asks every member that is linked for its report, all at once.
 func (m *member) overview(ctx context.Context) []api.ReplicaStatus {

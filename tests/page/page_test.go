@@ -180,7 +180,7 @@ func TestThePageShowsAClusterWhileAReplicaDies(t *testing.T) {
 	w.dark(false)
 
 	d.Replicas[2].Kill()
-	w.says("#problems", d.Replicas[0].ID+" cannot reach "+d.Replicas[2].ID, "runbooks/MaestroHubUNSBrokerMeshLinksDown.md")
+	w.says("#problems", d.Replicas[0].ID+" cannot reach "+d.Replicas[2].ID, "Runbook: MaestroHubUNSBrokerMeshLinksDown")
 	w.says("#verdict", "2 of 3")
 	w.picture("4-killed")
 	w.until("the dead one is judged gone", fmt.Sprintf(`!document.querySelector("#replicas").innerText.includes(%q)`, d.Replicas[2].ID))

@@ -51,9 +51,7 @@ export function show(overview, rates) {
 }
 
 function runbook(o, page) {
-  const name = page.replace(/\.md.*/, "");
-  return o.runbooks ? node("a", { href: o.runbooks.replace(/\/?$/, "/") + page, target: "_blank", rel: "noopener" }, `Runbook: ${name}`)
-    : node("span", { className: "quiet" }, `Runbook: runbooks/${page}`);
+  return node("a", { href: `${o.runbooks}/${page}`, target: "_blank", rel: "noopener noreferrer" }, `Runbook: ${page.replace(/\.md.*/, "")}`);
 }
 
 // problems are what an operator should look at, worst first.

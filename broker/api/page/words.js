@@ -3,8 +3,8 @@
 
 const notReady = [
   [/^fenced: /, "It has stepped aside: it could not renew its lease in the shared stores (NATS), so it closed its connections and refuses new ones. Its devices go to the other replicas. It serves again by itself once NATS answers.", "not-ready.md#fenced"],
-  [/^duplicateReplicaId/, "Another process runs under the same replica id. Only one of them may serve: stop the other, or give it an id of its own.", "not-ready.md#duplicatereplicaid"],
-  [/^belowFormatFloor/, "The cluster already writes records that this release cannot read. Start this replica with the release the others run, or a newer one.", "not-ready.md#belowformatfloor"],
+  [/^duplicateReplicaId/, "Another process runs under the same replica id. Only one of them may serve: stop the other, or give it an id of its own.", "not-ready.md#duplicate-replica-id"],
+  [/^belowFormatFloor/, "The cluster already writes records that this release cannot read. Start this replica with the release the others run, or a newer one.", "not-ready.md#below-the-format-floor"],
   [/^joining/, "It is starting: it registers with the others and reads what they share. This takes a few seconds; if it stays, the shared stores (NATS) do not take its writes.", "not-ready.md#joining"],
   [/stopping/, "It was asked to stop and hands its sessions over.", "not-ready.md#stopping"],
   [/^historian/, "The historian does not take values, so none can be acknowledged. Devices hold theirs and send them again.", "MaestroHubUNSIngestStoreUnavailable.md"],
