@@ -44,9 +44,6 @@ func Build(ctx context.Context, o Options) (Set, error) {
 	if o.wanted, err = readWanted(o.Root); err != nil {
 		return nil, err
 	}
-	if o.BrokerTag == "" {
-		o.BrokerTag = o.wanted.broker
-	}
 	broker, err := Broker(ctx, o)
 	if err != nil {
 		return nil, err
@@ -73,9 +70,14 @@ const BrokerName = "maestrohub/uns-broker"
 // Broker builds the broker's image alone, with the tool that builds the shipped one.
 func Broker(ctx context.Context, o Options) (Image, error) {
 	made := Image{Name: BrokerName, Tags: []string{"latest"}}
-	if o.BrokerTag != "" {
-		made.Tags = append(made.Tags, o.BrokerTag)
+	if o.BrokerTag == "" {
+		w, err := readWanted(o.Root)
+		if err != nil {
+			return made, err
+		}
+		o.BrokerTag = w.broker
 	}
+	made.Tags = append(made.Tags, o.BrokerTag)
 	folder := filepath.Join(o.Cache, "broker")
 	cmd := exec.CommandContext(ctx, "go", "run", "./tools/image", "-platforms", "linux/"+architecture, "-release", o.Release, "-layout", folder)
 	cmd.Dir = o.Root
