@@ -100,13 +100,33 @@ func (s *Server) SetCluster(ctx context.Context, c Cluster) error {
 // Serve opens the server for an incarnation: under its deadline, until Fence.
 func (s *Server) Serve(d *cluster.Deadline) {
 	s.deadline.Store(d)
+	ctx, end := context.WithCancel(s.ctx)
+	s.life.Store(&life{ctx, end})
 	s.fenced.Store(false)
+}
+
+// life is the time of one incarnation, from Serve to Fence.
+type life struct {
+	ctx context.Context
+	end context.CancelFunc
+}
+
+// atFence has f called at the next fence, or now if the server is fenced, unless stop is
+// called before.
+func (s *Server) atFence(f func()) (stop func() bool) {
+	if l := s.life.Load(); l != nil {
+		return context.AfterFunc(l.ctx, f)
+	}
+	return func() bool { return true }
 }
 
 // Fence ends the incarnation: every connection is closed (MQTT 5: 0x8B), nothing
 // that was theirs is written any more, and CONNECTs are refused until Serve.
 func (s *Server) Fence() {
 	s.fenced.Store(true)
+	if l := s.life.Load(); l != nil {
+		l.end() // CONNECTs under way are refused now, not when NATS answers
+	}
 	for _, c := range s.connections() {
 		c.end(ending{why: "fenced", code: mqtt.ServerShuttingDown, reason: "the replica has lost the shared stores", notify: true, fenced: true})
 	}

@@ -40,6 +40,7 @@ func (c *connection) handshake() bool {
 	// take half of it.
 	ctx, cancel := context.WithTimeout(c.server.ctx, limits.ConnectBudget)
 	defer cancel()
+	defer c.server.atFence(cancel)()
 	if r := c.connect(ctx, &p); r != nil {
 		c.refuse(&p, r)
 		return false
@@ -279,6 +280,9 @@ func (c *connection) takeOverShared(ctx context.Context, p *mqtt.Connect, grants
 		return false, &refusal{code: mqtt.ClientIdentifierNotValid, label: "client_id_in_use", detail: err.Error()}
 	}
 	s.shared.Member.Refused()
+	if s.fenced.Load() { // said once, for all of them
+		return false, &refusal{code: mqtt.ServerUnavailable, label: "fenced", detail: "this replica has lost the shared stores; try again"}
+	}
 	s.log.Warn("broker cluster: a CONNECT was refused, the shared stores did not serve it in time", "client_id", p.ClientID, "error", err)
 	label := "store_unavailable"
 	if ctx.Err() != nil {

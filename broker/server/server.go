@@ -90,6 +90,7 @@ type Server struct {
 	// incarnation's; nil on a single node.
 	fenced   atomic.Bool
 	deadline atomic.Pointer[cluster.Deadline]
+	life     atomic.Pointer[life] // nil before the first Serve
 }
 
 // New returns a server that serves no connection before SetIngest. It runs until

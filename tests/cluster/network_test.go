@@ -20,6 +20,18 @@ func TestRowUNSPodCutOffFromNATS(t *testing.T) {
 		} else {
 			r.NATS.Freeze()
 		}
+		cut := time.Now()
+		refused := make(chan mqtt.Connack, 1)
+		under := c.brokers[i].Dial(t)
+		under.Send(connectOf(c.brokers[i].ConnectAs("device", "under-way-"+way)))
+		go func() {
+			packet, err := under.Next(*connectBudget + generous)
+			var ack mqtt.Connack
+			if err == nil && packet.Type == mqtt.CONNACK && ack.Decode(mqtt.V5, packet.Header, packet.Body) == nil {
+				refused <- ack
+			}
+			close(refused)
+		}()
 		last := c.lastWrite(t, i)
 		if code := expectFence(t, witness); code != mqtt.ServerShuttingDown {
 			t.Errorf("the fence closed with %v, want 0x8B", code)
@@ -29,6 +41,12 @@ func TestRowUNSPodCutOffFromNATS(t *testing.T) {
 		cutFence.took(t, took)
 		if took < fenceAfter-ttl/10 || took > fenceAfter+generous {
 			t.Errorf("the network %s: fenced %v after the last write", way, took)
+		}
+		ack, answered := <-refused
+		took = time.Since(cut)
+		cutRefused.took(t, took)
+		if !answered || ack.Code != mqtt.ServerUnavailable || took > fenceAfter+generous {
+			t.Errorf("the network %s: a CONNECT under way was answered (%v) with %v after %v, want 0x88 at the fence", way, answered, ack.Code, took)
 		}
 		if c.isGone(t, i) {
 			t.Error("it was taken for gone before it had fenced")
@@ -92,3 +110,6 @@ func TestRowMeshCut(t *testing.T) {
 	meshHealed.took(t, time.Since(healed))
 	l.finish(t)
 }
+
+// connectOf is the packet of a CONNECT.
+func connectOf(p mqtt.Connect) []byte { return p.Append(nil, mqtt.V5) }

@@ -64,6 +64,7 @@ var (
 	refusedBack  = say("NATS slow, devices refused", "wills of devices that are back once NATS answers", "0")
 	refusedAway  = say("NATS slow, devices refused", "will of a device that stays away, from the healing", "once; {grace}, standing still until {budget} after the last CONNECT refused")
 	cutFence     = say("UNS pod cut off from NATS", "it fences, from its last write that landed", "{fence}")
+	cutRefused   = say("UNS pod cut off from NATS", "a CONNECT under way there is refused, from the cut", "at its fence, {fence}")
 	cutGone      = say("UNS pod cut off from NATS", "taken for gone by the others, from its last write that landed", "{gone}")
 	cutFlows     = say("UNS pod cut off from NATS", "every device publishes and every session receives again, from the fence", "2 s after its reconnect")
 	cutBack      = say("UNS pod cut off from NATS", "it serves again, from the healing", "once a write of its entry lands")
