@@ -171,7 +171,7 @@ func (r *natsReach) flags(c *cobra.Command) {
 	f.StringVar(&r.caFile, "tlsca", "", "PEM certificates that sign the servers'")
 	f.StringVar(&r.certFile, "tlscert", "", "PEM client certificate")
 	f.StringVar(&r.keyFile, "tlskey", "", "PEM private key of it")
-	f.DurationVar(&r.idle, "timeout", 30*time.Second, "how long NATS may send nothing before it is given up")
+	f.DurationVar(&r.idle, "timeout", 30*time.Second, "how long NATS may send nothing, or not be reached, before it is given up")
 }
 
 func (r *natsReach) say(format string, args ...any) { fmt.Fprintf(r.out, format+"\n", args...) }
@@ -229,12 +229,31 @@ func (r *natsReach) with(ctx context.Context, do func(*backup.Client) error) err
 	if t != nil {
 		options = append(options, nats.Secure(t))
 	}
-	nc, err := nats.Connect(strings.Join(r.servers, ","), options...)
+	nc, err := r.connect(ctx, options)
 	if err != nil {
 		return fmt.Errorf("connect to NATS at %s as user %q: %w", strings.Join(r.servers, ", "), r.user, err)
 	}
 	defer nc.Close()
 	return do(backup.NewClient(nc, r.idle, r.say))
+}
+
+// connect tries for as long as NATS may be silent: a pod that has just started is let
+// through by the network's policies only a little later. Who is refused for the password
+// tries no second time.
+func (r *natsReach) connect(ctx context.Context, options []nats.Option) (*nats.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.idle)
+	defer cancel()
+	for {
+		nc, err := nats.Connect(strings.Join(r.servers, ","), options...)
+		if err == nil || errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired) {
+			return nc, err
+		}
+		select {
+		case <-time.After(500 * time.Millisecond):
+		case <-ctx.Done():
+			return nil, err
+		}
+	}
 }
 
 func (r *natsReach) tls() (*tls.Config, error) {

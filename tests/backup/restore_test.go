@@ -16,29 +16,31 @@ import (
 	"maestrohub.io/uns/tests/harness"
 )
 
-// The commands of the page, as they stand in runbooks/backup-and-restore.md.
-const (
-	saveScript = `
-mkdir -p "$DIR"
-for s in KV_mqtt-session-cursor KV_mqtt-session-state KV_mqtt-session-will \
-         KV_mqtt-session-qos2 KV_mqtt-retained KV_api-clients KV_mqtt-cluster-floor; do
-  nats stream backup "$s" "$DIR/$s"
-done
-for s in $(nats stream ls --names | grep '^LOG_mqtt-sessions-'); do
-  nats stream backup "$s" "$DIR/$s"
-done`
+// page is the runbook whose commands are run here.
+const page = "../../runbooks/backup-and-restore.md"
 
-	removeScript = `
-nats stream ls --names | grep -E '^(KV_|LOG_mqtt-sessions-)'
-for s in $(ls "$DIR"); do
-  nats stream rm "$s" -f
-done`
+// commands are those of the page below a heading, up to the next.
+func commands(t *testing.T, heading string) (blocks []string) {
+	t.Helper()
+	text, err := os.ReadFile(page)
+	must(t, err)
+	_, rest, found := strings.Cut(string(text), "\n"+heading+"\n")
+	if !found {
+		t.Fatalf("%s has no heading %q", page, heading)
+	}
+	rest, _, _ = strings.Cut(rest, "\n#")
+	for _, part := range strings.Split(rest, "```sh ")[1:] {
+		_, body, _ := strings.Cut(part, "\n")
+		body, _, _ = strings.Cut(body, "```")
+		blocks = append(blocks, body)
+	}
+	return blocks
+}
 
-	restoreScript = `
-for d in "$DIR"/*/; do
-  nats stream restore "$d"
-done`
-)
+// deprecated are the page's commands as nats command lines before 0.5 have them.
+func deprecated(script string) string {
+	return strings.NewReplacer("nats backup stream", "nats stream backup", "nats backup restore stream", "nats stream restore").Replace(script)
+}
 
 // TestTheProcedureOfThePage: saved while devices publish, NATS lost, restored by the
 // commands of the page.
@@ -46,6 +48,7 @@ func TestTheProcedureOfThePage(t *testing.T) {
 	c := start(t)
 	c.context(t)
 	dir := filepath.Join(t.TempDir(), "saved")
+	save, bring := commands(t, "### Save")[0], commands(t, "### Bring back")
 
 	away := c.subscriber(t, "away", "page/#", 1)
 	exact := c.subscriber(t, "exact", "page/#", 2)
@@ -70,7 +73,7 @@ func TestTheProcedureOfThePage(t *testing.T) {
 	secret := c.addClient(t, "made-while-running")
 
 	stop := c.publishOn(t)
-	c.script(t, dir, saveScript)
+	c.script(t, dir, deprecated(save))
 	if n := stop(); n == 0 {
 		t.Error("nothing was published while the backup was taken")
 	}
@@ -88,8 +91,8 @@ func TestTheProcedureOfThePage(t *testing.T) {
 		t.Error("after the loss a session is present")
 	}
 	c.stopReplicas(t)
-	c.script(t, dir, removeScript)
-	c.script(t, dir, restoreScript)
+	c.script(t, dir, bring[0])
+	c.script(t, dir, deprecated(bring[1]))
 	restored := time.Now()
 	c.startReplicas(t)
 	for _, r := range c.Replicas {
@@ -218,8 +221,9 @@ done
 nats backup edit "$DIR/whole" "$DIR/%[1]s" --first-seq %[2]d
 rm -r "$DIR/whole"
 nats backup validate "$DIR/%[1]s"`, logStream, dropped+1))
-	c.script(t, dir, removeScript)
-	c.script(t, dir, `for d in "$DIR"/*/; do nats backup restore stream "$d"; done`)
+	for _, b := range commands(t, "### Bring back") {
+		c.script(t, dir, b)
+	}
 	c.startReplicas(t)
 
 	const series = "maestrohub_uns_broker_session_log_values_missed_total"
@@ -323,7 +327,7 @@ func TestOurBackupIsTheCommandLines(t *testing.T) {
 	t.Log(out)
 	c.script(t, dir, `for d in "$DIR"/*/; do nats backup validate "$d"; done`)
 	c.stopReplicas(t)
-	c.script(t, dir, removeScript)
+	c.script(t, dir, commands(t, "### Bring back")[0])
 	c.script(t, dir, `nats backup restore account "$DIR"`)
 	c.startReplicas(t)
 	away, _ = c.resume(t, 1, "ours")
