@@ -225,3 +225,15 @@ func TestAContainerIsFoundByNameOrAlone(t *testing.T) {
 		t.Error("a container that is stopped was found running")
 	}
 }
+
+func TestOnlyAListenerOnEveryAddressTakesAPort(t *testing.T) {
+	const table = `  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
+   0: 00000000:192B 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 1
+   1: 0100007F:1388 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 2
+   2: 00000000:094B 0100007F:0035 01 00000000:00000000 00:00000000 00000000     0        0 3
+   3: 00000000000000000000000000000000:094C 00000000000000000000000000000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 4
+`
+	if got := wildcards(table); !slices.Equal(got, []int{6443, 2380}) {
+		t.Errorf("ports %v, want 6443 and 2380: not one on loopback, nor a connection", got)
+	}
+}

@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"sort"
+	"strconv"
 	"strings"
 
 	"maestrohub.io/uns/tools/kubelab/machine"
@@ -36,17 +36,49 @@ func Check(ctx context.Context) error {
 		errs = append(errs, fmt.Errorf("Debian packages are missing: %s; `tools/setup/install lab` installs them", strings.Join(missing, ", ")))
 	}
 	errs = append(errs, machine.Free(ctx, hostAddress.Masked(), pods, services, pool))
+	taken, err := everywhere()
+	errs = append(errs, err)
 	for what, port := range map[string]int{"the API server": apiPort, "etcd": etcdPort, "etcd's peers": peerPort, "the registry": imagePort} {
-		// Whoever listens on every address has the one on the bridge too, which is not
-		// there yet.
-		l, err := net.Listen("tcp", fmt.Sprintf("0.0.0.0:%d", port))
-		if err != nil {
-			errs = append(errs, fmt.Errorf("port %d, which %s needs, is taken: %w", port, what, err))
-			continue
+		if taken[port] {
+			errs = append(errs, fmt.Errorf("port %d, which %s needs, is taken: a program listens on it on every address of this machine", port, what))
 		}
-		l.Close()
 	}
 	return errors.Join(errs...)
+}
+
+// everywhere are the TCP ports on which somebody listens on every address, and so on
+// that of the bridge too, which is not there yet.
+func everywhere() (map[int]bool, error) {
+	ports := map[int]bool{}
+	for _, name := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
+		content, err := os.ReadFile(name)
+		if errors.Is(err, os.ErrNotExist) {
+			continue // a kernel without IPv6
+		}
+		if err != nil {
+			return nil, fmt.Errorf("look at the ports in use: %w", err)
+		}
+		for _, port := range wildcards(string(content)) {
+			ports[port] = true
+		}
+	}
+	return ports, nil
+}
+
+// wildcards finds the listeners on every address in the text of /proc/net/tcp.
+func wildcards(table string) (ports []int) {
+	const listening = "0A"
+	for _, line := range strings.Split(table, "\n") {
+		f := strings.Fields(line)
+		if len(f) < 4 || f[3] != listening {
+			continue
+		}
+		address, port, _ := strings.Cut(f[1], ":")
+		if n, err := strconv.ParseInt(port, 16, 32); err == nil && strings.Trim(address, "0") == "" {
+			ports = append(ports, int(n))
+		}
+	}
+	return ports
 }
 
 // missingPackages are those of which a file is not there.
