@@ -146,7 +146,8 @@ func (p *Publisher) publishSome(ctx context.Context) error {
 			return err
 		}
 		deadline := time.Now().Add(patience)
-		waiting := p.Every > 0 && len(p.flights) < p.Window && p.more(ctx)
+		// For the next number; while refused ones wait there is none, and due is past.
+		waiting := p.Every > 0 && len(p.flights) < p.Window && len(p.again) == 0 && p.more(ctx)
 		if waiting {
 			deadline = p.due
 		}
@@ -233,6 +234,7 @@ func (p *Publisher) acknowledged(h mqtt.Header, body []byte) error {
 			p.mu.Lock()
 			p.refused++
 			p.mu.Unlock()
+			p.happened("was refused a value ("+a.ReasonString+") by", a.Code)
 			return nil
 		}
 		p.note(f.number)
