@@ -92,18 +92,25 @@ func (w *Waves) Close() {
 // settle is how long no further request may come before a wave is let go.
 const settle = 25 * time.Millisecond
 
-// Count counts waves and requests from now on until done is closed.
-func (w *Waves) Count(ctx context.Context, done <-chan struct{}) (waves int, requests []string) {
+// Count counts waves and requests while do runs, in a goroutine of its own; it returns
+// once do has.
+func (w *Waves) Count(ctx context.Context, do func()) (waves int, requests []string) {
 	w.mu.Lock()
 	w.counting, w.open, w.held, w.requests = true, map[string]bool{}, nil, nil
 	w.changed = make(chan struct{})
 	w.mu.Unlock()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		do()
+	}()
 	defer func() {
 		w.mu.Lock()
-		defer w.mu.Unlock()
 		w.counting = false
 		requests = w.requests
 		w.release()
+		w.mu.Unlock()
+		<-done
 	}()
 	for {
 		w.mu.Lock()
