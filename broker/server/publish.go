@@ -209,8 +209,9 @@ func (c *connection) onAck(h mqtt.Header, body []byte) error {
 		switch {
 		case answer && reason == mqtt.Success && c.clustered():
 			// The PUBREL leaves once the record says that it may have: the PUBLISH is never
-			// sent again after it, by any replica.
-			c.record(&c.held.cursor, pubrel)
+			// sent again after it, by any replica. It may wait for the next PUBLISHes, which have
+			// to be recorded before they leave.
+			c.recordSoon(&c.held.cursor, pubrel)
 		case answer:
 			pubrel()
 		}

@@ -48,6 +48,37 @@ type recorder struct {
 	landed   uint64 // version of the last content that landed
 	writing  bool
 	waiting  []awaiting
+	pace     pace
+	soon     *task // a write that waits for the next one due
+}
+
+// pace is how fast a record has been asked to be written lately.
+type pace struct {
+	last, interval time.Duration // since the connection began; between the last two
+}
+
+const (
+	// sameBurst is within what askings count as one: those of one batch of deliveries.
+	sameBurst = 500 * time.Microsecond
+	// paceBound is the interval above which nothing is put off, and how long a write is
+	// put off at most.
+	paceBound = 20 * time.Millisecond
+)
+
+// asked notes an asking at now.
+func (p *pace) asked(now time.Duration) {
+	if d := now - p.last; d > sameBurst {
+		p.interval, p.last = d, now
+	}
+}
+
+// next is how long after now the next asking is to be expected, and a half more; 0:
+// nothing is.
+func (p *pace) next(now time.Duration) time.Duration {
+	if p.interval == 0 || p.interval > paceBound {
+		return 0
+	}
+	return min(max(p.last+p.interval*3/2-now, 0), paceBound)
 }
 
 type awaiting struct {
@@ -59,7 +90,31 @@ type awaiting struct {
 // it has landed. The lock is held.
 func (c *connection) record(r *recorder, run func()) {
 	r.wanted++
+	r.pace.asked(time.Since(c.since))
 	c.after(r, run)
+}
+
+// recordSoon is record for what nobody waits for but a packet of ours that may be a
+// little late. While other writes of the record follow one another closely it goes
+// with the next of them: a write of its own would cost as much, and the next would wait
+// for it. The lock is held.
+func (c *connection) recordSoon(r *recorder, run func()) {
+	wait := r.pace.next(time.Since(c.since))
+	if wait == 0 || r.writing || c.ended {
+		r.wanted++
+		c.after(r, run)
+		return
+	}
+	r.wanted++
+	r.waiting = append(r.waiting, awaiting{r.wanted, run})
+	if r.soon == nil {
+		r.soon = c.server.agenda.add(time.Now().Add(wait), func() {
+			c.lock.Lock()
+			defer c.lock.Unlock()
+			r.soon = nil
+			c.after(r, nil)
+		})
+	}
 }
 
 // after calls run once everything recorded so far has landed: at once if it has.
