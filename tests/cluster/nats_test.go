@@ -89,7 +89,7 @@ func TestRowEveryNATSServerLost(t *testing.T) {
 	}
 	took := time.Since(killed)
 	allFence.took(t, took)
-	if took < fenceAfter-ttl/5 || took > fenceAfter+generous {
+	if took < cutAfter-ttl/5 || took > cutAfter+generous {
 		t.Errorf("fenced %v after the kill", took)
 	}
 	for i, b := range c.brokers {

@@ -11,7 +11,7 @@ import (
 // promise is one line of the failure table: what is measured of an event, what the
 // broker promises of it, and what this run has seen.
 //
-// In promised, {T}, {beat}, {fence}, {gone}, {grace} and {slow N} stand for what they
+// In promised, {T}, {beat}, {fence}, {cut}, {gone}, {grace} and {slow N} stand for what they
 // are at the run's T.
 type promise struct {
 	event, what, promised string
@@ -45,7 +45,7 @@ var (
 	hungOthers   = say("One NATS server hangs", "other replicas that fence", "0")
 	hungBack     = say("One NATS server hangs", "that replica serves again, from its fence", "3 s after NATS answers")
 	hungFlows    = say("One NATS server hangs", "every device publishes and every session receives again, from the fence", "a few seconds")
-	allFence     = say("Every NATS server lost", "every replica fences, from the kill", "about {fence}")
+	allFence     = say("Every NATS server lost", "every replica fences, from the kill", "about {cut}")
 	allNATS      = say("Every NATS server lost", "NATS answers again, from its start", "-")
 	allBack      = say("Every NATS server lost", "every replica serves again, from when NATS answers", "back when NATS is")
 	allFlows     = say("Every NATS server lost", "every device publishes and every session receives again, from when NATS answers", "-")
@@ -63,8 +63,8 @@ var (
 	refusedWill  = say("NATS slow, devices refused", "wills sent while they are refused", "0")
 	refusedBack  = say("NATS slow, devices refused", "wills of devices that are back once NATS answers", "0")
 	refusedAway  = say("NATS slow, devices refused", "will of a device that stays away, from the healing", "once; {grace}, standing still until {budget} after the last CONNECT refused")
-	cutFence     = say("UNS pod cut off from NATS", "it fences, from its last write that landed", "{fence}")
-	cutRefused   = say("UNS pod cut off from NATS", "a CONNECT under way there is refused, from the cut", "at its fence, {fence}")
+	cutFence     = say("UNS pod cut off from NATS", "it fences, from its last write that landed", "{cut}")
+	cutRefused   = say("UNS pod cut off from NATS", "a CONNECT under way there is refused, from the cut", "at its fence, {cut}")
 	cutGone      = say("UNS pod cut off from NATS", "taken for gone by the others, from its last write that landed", "{gone}")
 	cutFlows     = say("UNS pod cut off from NATS", "every device publishes and every session receives again, from the fence", "2 s after its reconnect")
 	cutBack      = say("UNS pod cut off from NATS", "it serves again, from the healing", "once a write of its entry lands")
@@ -159,7 +159,7 @@ func seconds(d time.Duration) string {
 // scaled puts in the figures of the run's T.
 func scaled(text string) string {
 	text = strings.NewReplacer("{T}", seconds(ttl), "{beat}", seconds(ttl/10), "{fence}", seconds(fenceAfter), "{grace}", seconds(grace), "{budget}", seconds(*connectBudget),
-		"{gone}", seconds(ttl*15/10)+" to "+seconds(ttl*17/10)).Replace(text)
+		"{cut}", seconds(cutAfter), "{gone}", seconds(ttl*15/10)+" to "+seconds(ttl*17/10)).Replace(text)
 	for n := 2; n <= 10; n += 2 {
 		text = strings.ReplaceAll(text, fmt.Sprintf("{slow %d}", n), seconds(slowBy(n)))
 	}

@@ -29,6 +29,7 @@ var (
 var (
 	ttl        time.Duration // memberTTL, T
 	fenceAfter time.Duration // when a replica none of whose writes land fences: 7/6 T
+	cutAfter   time.Duration // when one fences that hears nothing of NATS at all: after 15 s, if that is sooner
 	grace      time.Duration // willStopGrace: 4 s, or the default of 30 s at the default T and above
 )
 
@@ -51,6 +52,7 @@ var shared *cluster
 func TestMain(m *testing.M) {
 	flag.Parse()
 	ttl, fenceAfter, grace = *memberTTL, *memberTTL*7/6, 4*time.Second
+	cutAfter = min(fenceAfter, 15*time.Second)
 	if ttl >= 10*time.Second {
 		grace = 30 * time.Second
 	}
