@@ -283,7 +283,14 @@ func TestHooksAreInOrderAndDeleteNothingOfValue(t *testing.T) {
 		}
 		last = weight
 	}
+	// Argo CD takes what has this label for its own, and prunes what the chart does not render.
+	if label, there := planOf(t, r).Labels["app.kubernetes.io/instance"]; there {
+		t.Errorf("what the Job makes is labelled instance=%s", label)
+	}
 	for _, o := range r.Of("Job") {
+		if strings.Contains(string(o.YAML), "app.kubernetes.io/instance=") {
+			t.Errorf("%s labels the namespace as its instance", o)
+		}
 		if !strings.HasPrefix(o.Template, "maestrohub/templates/secrets/") {
 			continue
 		}

@@ -99,8 +99,9 @@ broker/secrets/plan.go. Templates make no secret themselves: two renderings are 
         "texts" (dict "id" "helm-test" "clients.yaml" (dict "clients" (list $client) | toYaml))) -}}
 {{- end -}}
 
-{{- $labels := dict "app.kubernetes.io/instance" .Release.Name "app.kubernetes.io/part-of" "maestrohub" -}}
-{{- with .Values.commonLabels -}}{{- $labels = merge $labels (deepCopy .) -}}{{- end -}}
+{{- /* Without app.kubernetes.io/instance, by which Argo CD may take them for its own, not find them in the chart, and prune them. */ -}}
+{{- $labels := dict "maestrohub.io/release" .Release.Name "app.kubernetes.io/part-of" "maestrohub" -}}
+{{- with .Values.commonLabels -}}{{- $labels = merge $labels (omit . "app.kubernetes.io/instance" "app.kubernetes.io/managed-by") -}}{{- end -}}
 {{- if or $passwords $certificates -}}
 {{- dict "labels" $labels "authorities" $authorities "passwords" $passwords "certificates" $certificates "accounts" $accounts | toYaml -}}
 {{- end -}}
