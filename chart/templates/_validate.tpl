@@ -12,6 +12,7 @@ not fit together. Every text begins with ERROR: and names the key, its value and
 {{- include "maestrohub.validate.devices" . -}}
 {{- include "maestrohub.validate.files" . -}}
 {{- include "maestrohub.validate.stop" . -}}
+{{- $_ := include "maestrohub.goMemLimit" . -}}
 {{- include "maestrohub.validate.secrets" . -}}
 {{- end }}
 

@@ -178,7 +178,7 @@ func emptied(c config.Config) config.Config {
 
 func values(t *testing.T) *Value {
 	t.Helper()
-	v, err := ReadValues(chart + "/values.yaml")
+	v, err := ReadValues(folder + "/values.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -277,13 +277,14 @@ func TestANullValueKeepsTheBrokersDefault(t *testing.T) {
 	byDefault := loaded(t, render(t, nil))
 	all := make(map[string]any)
 	for _, v := range values(t).Settings() {
-		if strings.HasPrefix(v.Path, "externalNats.") {
-			continue
+		if !strings.HasPrefix(v.Path, "externalNats.") {
+			all = Merged(all, At(v.Path, nil))
 		}
-		all = Merged(all, At(v.Path, nil))
-		r := render(t, At(v.Path, nil))
-		if keys := At(v.Config.Key, nil); !v.IsPort() && has(t, configYAML(t, r), v.Config.Key) {
-			t.Errorf("%s: null, and config.yaml still has %v", v.Path, keys)
+	}
+	text := configYAML(t, render(t, all))
+	for _, v := range values(t).Settings() {
+		if !v.IsPort() && !strings.HasPrefix(v.Path, "externalNats.") && has(t, text, v.Config.Key) {
+			t.Errorf("%s: null, and config.yaml still has %s", v.Path, v.Config.Key)
 		}
 	}
 	c := loaded(t, render(t, all))
@@ -313,73 +314,99 @@ func has(t *testing.T, text, key string) bool {
 }
 
 // The chart and the broker draw the line at the same place: the ends of every range
-// are taken by both, what lies beyond by neither, and the chart's text names the value
-// and what the broker accepts.
+// are taken by both, what lies beyond by neither, and the chart's text names the value.
 func TestTheRangesOfTheChartAreTheBrokers(t *testing.T) {
+	taken := make([]map[string]any, 3) // the low ends, the high ends, and zero: an installation each
+	wrong := make([]map[string]any, 4) // what the schema refuses, all at once
+	beyond := make(map[string][]any)   // what a guard refuses, one at a time
+	add := func(to []map[string]any, n int, path string, value any) {
+		to[n] = Merged(to[n], At(path, value))
+	}
 	for _, v := range values(t).Settings() {
 		form := v.Config.Form
 		if form.List || v.IsPort() || v.Path == "global.natsReplicas" {
 			continue // lists and copies: other tests
 		}
-		var inside, outside []any
+		var inside, refused []any
 		switch form.Sort {
 		case config.Count:
-			inside, outside = []any{form.Low, form.High}, []any{form.Low - 1, form.High + 1, "many", 1.5}
+			inside, refused = []any{form.Low, form.High}, []any{form.Low - 1, form.High + 1, "many", 1.5}
 		case config.Bytes:
-			inside, outside = []any{fmt.Sprint(form.Low), form.High}, []any{form.Low - 1, fmt.Sprintf("%dB", form.High+1), "many", "12 apples"}
+			inside, refused = []any{fmt.Sprint(form.Low), form.High}, []any{"many", "12 apples", form.High + 1}
+			beyond[v.Path] = []any{fmt.Sprintf("%dB", form.Low-1), fmt.Sprintf("%dB", form.High+1)}
 		case config.Duration:
 			low, high := time.Duration(form.Low), time.Duration(form.High)
-			inside = []any{low.String(), fmt.Sprintf("%dms", high.Milliseconds())}
-			outside = []any{(low - time.Nanosecond).String(), (high + time.Second).String(), "7", "soon", 7}
-		case config.Switch:
-			inside, outside = []any{true, false}, []any{"perhaps", 1}
-		case config.Word:
-			outside = []any{"another"}
-			for _, w := range form.Words {
-				inside = append(inside, w)
+			inside, refused = []any{low.String(), fmt.Sprintf("%dms", high.Milliseconds())}, []any{"7", "soon", 7}
+			beyond[v.Path] = []any{(high + time.Second).String()}
+			if low > 0 {
+				beyond[v.Path] = append(beyond[v.Path], (low - time.Nanosecond).String())
 			}
+		case config.Switch:
+			refused = []any{"perhaps", 1}
+		case config.Word:
+			inside, refused = []any{form.Words[0], form.Words[len(form.Words)-1]}, []any{"another"}
 		default:
-			outside = []any{[]any{"a list"}}
+			refused = []any{[]any{"a list"}}
+		}
+		for n, value := range inside {
+			add(taken, n, v.Path, value)
+			agree(t, v, value, true)
 		}
 		if form.Zero {
-			inside = append(inside, 0)
+			add(taken, 2, v.Path, 0)
+			agree(t, v, 0, true)
 		}
-		for _, value := range inside {
-			if refused := refusal(t, fitting(v.Path, value)); refused != "" {
-				t.Errorf("%s %v: refused, and the broker takes it: %s", v.Path, value, refused)
-			}
-			if err := parse(v.Config.Key, value); err != nil {
-				t.Errorf("%s %v: taken, and the broker refuses it: %v", v.Path, value, err)
+		for n, value := range refused {
+			add(wrong, n, v.Path, value)
+			agree(t, v, value, false)
+		}
+		for _, value := range beyond[v.Path] {
+			agree(t, v, value, false)
+		}
+	}
+	database := At("storage.timescale.existingSecret", "database")
+	for _, all := range taken {
+		if r := refusal(t, Merged(database, Merged(all, At("storage.type", "timescale")))); r != "" {
+			t.Errorf("ends of ranges, refused: %s", r)
+		}
+	}
+	for _, all := range wrong {
+		r := refusal(t, all)
+		for _, v := range values(t).Settings() {
+			if given, set := lookedUp(all, v.Path); set && !strings.Contains(r, "'/"+strings.ReplaceAll(v.Path, ".", "/")+"'") {
+				t.Errorf("%s: %v is not among what the schema refuses: %s", v.Path, given, r)
 			}
 		}
-		for _, value := range outside {
-			refused := refusal(t, fitting(v.Path, value))
-			named := strings.Contains(refused, v.Path) || strings.Contains(refused, "/"+strings.ReplaceAll(v.Path, ".", "/")) // as the schema writes it
-			if !named {
-				t.Errorf("%s %v: %q, want a refusal that names it", v.Path, value, refused)
-			}
-			if err := parse(v.Config.Key, value); err == nil {
-				t.Errorf("%s %v: refused, and the broker takes it", v.Path, value)
+	}
+	for path, all := range beyond {
+		for _, value := range all {
+			if r := refusal(t, At(path, value)); !strings.Contains(r, fmt.Sprintf("ERROR: %s (%v) must be ", path, value)) {
+				t.Errorf("%s: %v: %q, want a refusal that names it", path, value, r)
 			}
 		}
 	}
 }
 
-// fitting are values with one at path, and others that go with the ends of its range.
-func fitting(path string, value any) map[string]any {
-	beside := map[string]map[string]any{
-		"uns.mqtt.embedded.tls.disablePlaintext":         At("uns.mqtt.embedded.tls.secretName", "mqtt-tls"),
-		"uns.mqtt.embedded.limits.maxConnectPacketBytes": At("uns.mqtt.embedded.maxPacketBytes", "8176KiB"),
-		"uns.mqtt.embedded.maxPacketBytes":               At("uns.mqtt.embedded.limits.maxConnectPacketBytes", "1KiB"),
-		"uns.mqtt.embedded.sessionLogMaxBytes":           At("uns.mqtt.embedded.maxPacketBytes", "64KiB"),
-		"uns.mqtt.embedded.limits.authFailureBackoff":    At("uns.mqtt.embedded.limits.authFailureBackoffMax", "1d"),
-		"uns.mqtt.embedded.limits.authFailureBackoffMax": At("uns.mqtt.embedded.limits.authFailureBackoff", "1s"),
-		"storage.retryBudget":                            At("storage.hungWriteTimeout", "100ms"),
-		"storage.hungWriteTimeout":                       At("storage.retryBudget", "10m"),
-		"uns.replicas":                                   Merged(At("storage.type", "timescale"), At("storage.timescale.existingSecret", "database")),
-		"storage.type":                                   At("storage.timescale.existingSecret", "database"),
+// agree holds the broker to what the chart is to say of a value.
+func agree(t *testing.T, v *Value, value any, taken bool) {
+	t.Helper()
+	if err := parse(v.Config.Key, value); (err == nil) != taken {
+		t.Errorf("%s: %v: the chart takes it: %v; the broker says %v", v.Path, value, taken, err)
 	}
-	return Merged(beside[path], At(path, value))
+}
+
+func lookedUp(values map[string]any, path string) (any, bool) {
+	var at any = values
+	for _, name := range strings.Split(path, ".") {
+		m, ok := at.(map[string]any)
+		if !ok {
+			return nil, false
+		}
+		if at, ok = m[name]; !ok {
+			return nil, false
+		}
+	}
+	return at, true
 }
 
 // parse says what the broker says of one setting alone.

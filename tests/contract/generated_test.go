@@ -10,7 +10,7 @@ import (
 var rewrite = flag.Bool("rewrite", false, "write the generated files of the chart anew")
 
 func TestGeneratedFilesAreCurrent(t *testing.T) {
-	values, err := ReadValues(chart + "/values.yaml")
+	values, err := ReadValues(folder + "/values.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -18,17 +18,17 @@ func TestGeneratedFilesAreCurrent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	current(t, chart+"/files/settings.json", settings)
+	current(t, folder+"/files/settings.json", settings)
 
 	subcharts := make(map[string]map[string]any)
-	if subcharts["nats"], err = ReadSchema(chart + "/charts/nats/values.schema.json"); err != nil {
+	if subcharts["nats"], err = ReadSchema(folder + "/charts/nats/values.schema.json"); err != nil {
 		t.Fatal(err)
 	}
 	schema, err := Schema(values, subcharts, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	current(t, chart+"/values.schema.json", schema)
+	current(t, folder+"/values.schema.json", schema)
 }
 
 func current(t *testing.T, path string, want []byte) {

@@ -44,7 +44,7 @@ func TestEveryObjectIsNamedAndLabelled(t *testing.T) {
 
 func TestALongReleaseNameStillFitsAndALongerIsRefused(t *testing.T) {
 	for length, fits := range map[int]bool{40: true, 41: false} {
-		r, err := Render(Install{Chart: chart, Name: strings.Repeat("r", length), APIs: everyAPI})
+		r, err := Render(Install{Chart: folder, Name: strings.Repeat("r", length), APIs: everyAPI})
 		if (err == nil) != fits {
 			t.Errorf("a name of %d characters: %v", length, err)
 		}

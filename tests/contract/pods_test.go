@@ -70,7 +70,7 @@ func TestKubernetesReadsEveryField(t *testing.T) {
 	for _, version := range []string{"1.30.0", "1.34.0", "1.36.0"} {
 		for name, values := range installations(t) {
 			t.Run(version+" "+name, func(t *testing.T) {
-				r, err := Render(Install{Chart: chart, Values: values, APIs: everyAPI, Kubernetes: version})
+				r, err := Render(Install{Chart: folder, Values: values, APIs: everyAPI, Kubernetes: version})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -82,7 +82,7 @@ func TestKubernetesReadsEveryField(t *testing.T) {
 			})
 		}
 	}
-	if _, err := Render(Install{Chart: chart, Kubernetes: "1.29.9"}); err == nil {
+	if _, err := Render(Install{Chart: folder, Kubernetes: "1.29.9"}); err == nil {
 		t.Error("rendered for a Kubernetes that knows no preStop sleep")
 	}
 }

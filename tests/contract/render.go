@@ -3,13 +3,16 @@ package contract
 import (
 	"bytes"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"go.yaml.in/yaml/v3"
+	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chart/loader"
 	"helm.sh/helm/v3/pkg/chartutil"
 	"helm.sh/helm/v3/pkg/engine"
@@ -31,6 +34,8 @@ type Install struct {
 	APIs []string
 	// Values override those of the chart, as of one -f file.
 	Values map[string]any
+	// OnlyGuards renders nothing but what refuses values, which is faster.
+	OnlyGuards bool
 }
 
 // Release is what an installation makes.
@@ -73,9 +78,12 @@ func (o *Object) String() string {
 // Render does what helm template does: values against the schema, subcharts by their
 // conditions, templates.
 func Render(i Install) (*Release, error) {
-	c, err := loader.Load(i.Chart)
+	c, err := load(i.Chart)
 	if err != nil {
 		return nil, err
+	}
+	if i.OnlyGuards {
+		c.Templates = slices.DeleteFunc(c.Templates, func(f *chart.File) bool { return filepath.Ext(f.Name) != ".tpl" && f.Name != "templates/validate.yaml" })
 	}
 	values := copied(i.Values)
 	if err := chartutil.ProcessDependenciesWithMerge(c, values); err != nil {
@@ -114,6 +122,37 @@ func Render(i Install) (*Release, error) {
 		}
 	}
 	return r, nil
+}
+
+// load reads a chart's files once; what is made of them a rendering changes.
+func load(dir string) (*chart.Chart, error) {
+	once, _ := charts.LoadOrStore(dir, sync.OnceValues(func() ([]*loader.BufferedFile, error) { return bufferedFiles(dir) }))
+	files, err := once.(func() ([]*loader.BufferedFile, error))()
+	if err != nil {
+		return nil, err
+	}
+	return loader.LoadFiles(files)
+}
+
+var charts sync.Map // folder -> func() ([]*loader.BufferedFile, error)
+
+// bufferedFiles are the files helm would load, but for .helmignore, of which nothing
+// is in a chart that is not installed with it.
+func bufferedFiles(dir string) ([]*loader.BufferedFile, error) {
+	var files []*loader.BufferedFile
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		name, err := filepath.Rel(dir, path)
+		if err != nil || filepath.Ext(name) == ".tgz" || strings.HasPrefix(name, "tests/") {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		files = append(files, &loader.BufferedFile{Name: filepath.ToSlash(name), Data: data})
+		return err
+	})
+	return files, err
 }
 
 // add takes the documents of one rendered file.

@@ -21,9 +21,18 @@ const (
 // Schema is the JSON Schema of an annotated values.yaml. subcharts are the schemas
 // of the keys that are a subchart's; conditions go into the top's allOf.
 func Schema(values *Value, subcharts map[string]map[string]any, conditions []any) ([]byte, error) {
-	top, err := values.schema(subcharts)
+	definitions := make(map[string]any)
+	for _, sub := range subcharts {
+		if own, ok := sub["definitions"].(map[string]any); ok {
+			maps.Copy(definitions, own)
+		}
+	}
+	top, err := values.schema(subcharts, definitions)
 	if err != nil {
 		return nil, err
+	}
+	if len(definitions) > 0 {
+		top["definitions"] = definitions
 	}
 	top["$schema"] = "http://json-schema.org/draft-07/schema#"
 	if len(conditions) > 0 {
@@ -33,7 +42,7 @@ func Schema(values *Value, subcharts map[string]map[string]any, conditions []any
 	return append(out, '\n'), err
 }
 
-func (v *Value) schema(subcharts map[string]map[string]any) (map[string]any, error) {
+func (v *Value) schema(subcharts map[string]map[string]any, definitions map[string]any) (map[string]any, error) {
 	s := make(map[string]any)
 	if v.Doc != "" {
 		s["description"] = v.Doc
@@ -44,7 +53,7 @@ func (v *Value) schema(subcharts map[string]map[string]any) (map[string]any, err
 	case v.Config != nil:
 		maps.Copy(s, settingSchema(*v.Config))
 	case v.Kubernetes != "":
-		k, err := kubernetesSchema(v.Kubernetes)
+		k, err := kubernetesSchema(v.Kubernetes, definitions)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", v.Path, err)
 		}
@@ -66,7 +75,7 @@ func (v *Value) schema(subcharts map[string]map[string]any) (map[string]any, err
 			maps.Copy(properties, own)
 		}
 		for _, c := range v.Children {
-			p, err := c.schema(subcharts)
+			p, err := c.schema(subcharts, definitions)
 			if err != nil {
 				return nil, err
 			}
