@@ -45,6 +45,7 @@ type shared struct {
 	// remote holds the filters of other replicas' live subscribers, by route key.
 	remote topic.Index[string, *remoteRoute]
 	own    ownRoutes
+	owed   owed
 	// holders are the owner records as this replica knows them.
 	holders knownOwners
 

@@ -369,7 +369,7 @@ func (c *connection) attach(ctx context.Context, cl *client, p *mqtt.Connect, gr
 	if s.shared != nil {
 		for _, sub := range se.Subscriptions() {
 			c.ws.add(cl, se, sub)
-			s.shared.own.add(c, sub)
+			s.shared.own.add(c, sub, false)
 		}
 		if c.clustered() {
 			c.keepCursor()

@@ -78,6 +78,7 @@ type connection struct {
 	taken, clean  bool           // ended by a takeover, with a clean start
 	elsewhere     bool           // by a connection of another replica
 	recheck, idle *task
+	owed          []func()      // what ends the wait for PUBRECs that have not left
 	readerWake    chan struct{} // not nil while the reader waits for room
 	// settled is closed when the connection has ended and every outcome of its
 	// publishes is known.
@@ -298,6 +299,9 @@ func (c *connection) end(e ending) {
 		return
 	}
 	c.ended = true
+	for _, told := range c.owed {
+		told() // by nobody any more: the device asks again
+	}
 	if !c.attached { // attach sees it, and refuses
 		c.lock.Unlock()
 		return

@@ -329,7 +329,8 @@ func (sh *shared) release(ctx context.Context, id string, old *cluster.Owner, by
 	case err == nil:
 		return true, nil
 	case errors.Is(err, mesh.ErrEnded), errors.Is(err, mesh.ErrNotLinked):
-		// Nobody to wait for: its later writes fail by their revision.
+		// Nobody to wait for: its later writes fail by their revision. Or it is this replica's
+		// own life that has ended, and confirm, which asks, writes nothing.
 		return true, nil
 	default:
 		return false, fmt.Errorf("%w: %w", errBusy, err)
@@ -339,6 +340,9 @@ func (sh *shared) release(ctx context.Context, id string, old *cluster.Owner, by
 // confirm makes the session this connection's by a conditional write on each of
 // its records, and writes the will before the CONNACK.
 func (c *connection) confirm(ctx context.Context, p *mqtt.Connect, grants *access.Grants, f *found) (present bool, err error) {
+	if !c.mayAct() {
+		return false, errBusy
+	}
 	sh, id, floor := c.server.shared, p.ClientID, c.server.shared.Member.Floor()
 	expiry := c.sessionExpiry(p)
 	keep := f.session != nil && !p.CleanStart && !f.expired() && f.session.Workspace == grants.Workspace()
@@ -369,7 +373,7 @@ func (c *connection) confirm(ctx context.Context, p *mqtt.Connect, grants *acces
 		})
 	}
 	if !se.Persistent {
-		return false, together(writes)
+		return false, c.together(writes)
 	}
 	h.cursor = recorder{bucket: sh.cursors, encode: c.encodeCursor}
 	h.received = recorder{bucket: sh.received, encode: c.encodeReceived}
@@ -420,11 +424,11 @@ func (c *connection) confirm(ctx context.Context, p *mqtt.Connect, grants *acces
 	if keep {
 		writes = append(writes, writeState)
 	}
-	if err := together(writes); err != nil {
+	if err := c.together(writes); err != nil {
 		return false, err
 	}
 	if !keep { // a session begins with its cursor, or a crash between would leave it without
-		if err := writeState(); err != nil {
+		if err := c.together([]func() error{writeState}); err != nil {
 			return false, err
 		}
 	}
@@ -440,8 +444,12 @@ func (c *connection) confirm(ctx context.Context, p *mqtt.Connect, grants *acces
 	return keep, nil
 }
 
-// together makes the writes at once and returns their errors.
-func together(writes []func() error) error {
+// together makes the writes at once and returns their errors: none after the fence, or
+// they would make those fail of an owner before, which settles what it was sent.
+func (c *connection) together(writes []func() error) error {
+	if !c.mayAct() {
+		return errBusy
+	}
 	errs := make(chan error, len(writes))
 	for _, w := range writes {
 		go func() { errs <- w() }()

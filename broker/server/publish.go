@@ -173,7 +173,13 @@ func (c *connection) acknowledge() {
 		if p.qos == 2 && p.code == mqtt.Success && c.clustered() {
 			// The PUBREC leaves once the identifier is recorded in the cluster: from then
 			// on the message is forwarded once, wherever the session resumes.
-			c.after(&c.held.received, func() { c.out.ack(c.version, kind, p.id, p.code) })
+			told := c.server.shared.owed.enter()
+			c.owed = append(c.owed, told)
+			c.after(&c.held.received, func() {
+				c.out.ack(c.version, kind, p.id, p.code)
+				told()
+				c.owed = c.owed[1:]
+			})
 			continue
 		}
 		if p.code == mqtt.Success || p.reason == "" || !c.problemInfo {

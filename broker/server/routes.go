@@ -35,6 +35,10 @@ type ownRoute struct {
 	writing  bool
 	written  []byte // what the record holds now; nil: there is none
 	revision uint64
+	// again: the record is to be written though it holds what it should. A value may be
+	// on its way here for those behind the filter already, and is not for who comes to
+	// them now: the others' reports of a new revision say that no such value is left.
+	again bool
 	// landed is closed when everything asked for before is written.
 	landed chan struct{}
 }
@@ -56,8 +60,8 @@ func (c *connection) liveFilters(sub *session.Subscription) []string {
 }
 
 // add notes a subscription of a connected session and returns channels that are
-// closed once its routes are written.
-func (o *ownRoutes) add(c *connection, sub *session.Subscription) []<-chan struct{} {
+// closed once its routes are written; anew, for a SUBSCRIBE, even if others have them.
+func (o *ownRoutes) add(c *connection, sub *session.Subscription, anew bool) []<-chan struct{} {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	var landed []<-chan struct{}
@@ -68,6 +72,7 @@ func (o *ownRoutes) add(c *connection, sub *session.Subscription) []<-chan struc
 			o.count[filter] = r
 		}
 		r.members[routeMember{c.session.ClientID, sub.Filter}] = sub.QoS
+		r.again = r.again || anew
 		landed = append(landed, o.write(filter, r))
 	}
 	return landed
@@ -132,7 +137,7 @@ func (o *ownRoutes) writeOut(ctx context.Context, filter string, r *ownRoute) {
 			return
 		}
 		record := r.encode(incarnation, filter, o.shared.Member.Floor())
-		if string(record) == string(r.written) {
+		if string(record) == string(r.written) && (!r.again || record == nil) {
 			r.writing = false
 			if r.landed != nil {
 				close(r.landed)
@@ -144,7 +149,8 @@ func (o *ownRoutes) writeOut(ctx context.Context, filter string, r *ownRoute) {
 			o.mu.Unlock()
 			return
 		}
-		revision := r.revision
+		revision, again := r.revision, r.again
+		r.again = false
 		o.mu.Unlock()
 
 		var err error
@@ -175,6 +181,7 @@ func (o *ownRoutes) writeOut(ctx context.Context, filter string, r *ownRoute) {
 			}
 		}
 		o.mu.Lock()
+		r.again = r.again || again && revision == r.revision // what was read is from before
 		r.revision, r.written = revision, record
 		o.highest = max(o.highest, revision)
 		if record == nil {

@@ -51,14 +51,13 @@ func (c *connection) onSubscribe(h mqtt.Header, body []byte) error {
 			return fmt.Errorf("save the session's subscriptions: %w", err)
 		}
 	}
-	select {
-	case <-settled:
-	default:
-		select {
-		case <-settled:
-		case <-time.After(subscribeWait):
-			c.server.metrics.SubscribeIndexWaitTimeouts.Inc()
-		}
+	late := time.After(subscribeWait)
+	inTime := before(late, settled)
+	if inTime && c.server.shared != nil {
+		inTime = before(late, c.server.shared.owed.settled())
+	}
+	if !inTime {
+		c.server.metrics.SubscribeIndexWaitTimeouts.Inc()
 	}
 	if c.version < mqtt.V5 {
 		for i, code := range codes {
@@ -79,6 +78,21 @@ func (c *connection) onSubscribe(h mqtt.Header, body []byte) error {
 		c.sendRetained(sub)
 	}
 	return nil
+}
+
+// before waits for done, and reports whether it came before late.
+func before(late <-chan time.Time, done <-chan struct{}) bool {
+	select {
+	case <-done:
+		return true
+	default:
+	}
+	select {
+	case <-done:
+		return true
+	case <-late:
+		return false
+	}
 }
 
 // subscribe makes one subscription. sub is nil if it was refused with code; an
@@ -135,7 +149,7 @@ func (c *connection) subscribe(f mqtt.Subscription, id uint32) (sub *session.Sub
 	c.verdicts = topicVerdicts{}
 	w.add(c.client, c.session, sub)
 	if s.shared != nil {
-		c.landing = append(c.landing, s.shared.own.add(c, sub)...)
+		c.landing = append(c.landing, s.shared.own.add(c, sub, true)...)
 	}
 	return sub, replaced == nil, mqtt.ReasonCode(f.QoS), nil // [MQTT-3.8.4-7]
 }

@@ -67,10 +67,12 @@ func (sh *shared) consume(w state.Watch, ready chan<- struct{}, apply func(state
 	var kept map[string]bool // since the last loss; nil once ready
 	kept = make(map[string]bool)
 	first := true
+	var highest uint64 // since the last loss
 	for u := range w.Updates() {
 		switch {
 		case u.Lost:
 			lost()
+			highest = 0
 			kept = make(map[string]bool)
 		case u.Ready:
 			drop(kept)
@@ -85,8 +87,9 @@ func (sh *shared) consume(w state.Watch, ready chan<- struct{}, apply func(state
 			}
 			apply(u)
 		}
-		if u.Revision > 0 {
-			applied(u.Revision)
+		highest = max(highest, u.Revision)
+		if kept == nil && highest > 0 { // a list is complete only as a whole
+			applied(highest)
 		}
 	}
 }
@@ -104,7 +107,8 @@ func (sh *shared) advance(set func(*mesh.Applied)) {
 	}
 }
 
-// report makes one report after the other, each behind the barrier of the lanes.
+// report makes one report after the other, each behind the barrier of the lanes and
+// of what devices have still to be told.
 func (sh *shared) report(ctx context.Context) {
 	for {
 		sh.mu.Lock()
@@ -122,6 +126,11 @@ func (sh *shared) report(ctx context.Context) {
 			case <-timeout:
 			case <-ctx.Done():
 			}
+		}
+		select {
+		case <-sh.owed.settled():
+		case <-timeout:
+		case <-ctx.Done():
 		}
 		sh.mu.Lock()
 		sh.applied = reached
