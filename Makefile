@@ -89,6 +89,7 @@ fuzz: ## Run every fuzz target for FUZZTIME (20s) each
 .PHONY: soak
 soak: ## Load one broker, then a cluster, for SOAKTIME (10m) a fault, and check that nothing is lost
 	go test -count 1 -timeout 0 -v ./tests/crash -for $(SOAKTIME)
+	go test -race -count 1 -timeout 0 -v -run 'For$$' ./tests/simulation -for $(SOAKTIME)
 	go test -count 1 -timeout 0 -v -run 'Slow|QoS2' ./tests/cluster -T 10s -long $(SOAKTIME) -kills 60 -rewrite
 
 .PHONY: image

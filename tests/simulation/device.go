@@ -50,6 +50,9 @@ type old struct {
 // errLost is a connection that is over.
 var errLost = errors.New("connection lost")
 
+// errOnPurpose is a connection that its device gives up.
+var errOnPurpose = fmt.Errorf("%w on purpose", errLost)
+
 // patience bounds the wait for an answer that has to come.
 const patience = 40 * time.Second
 

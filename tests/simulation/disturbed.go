@@ -46,6 +46,17 @@ func (w *world) disturbed(n *node, from, to time.Time) bool {
 	return n.endedBetween(from, to)
 }
 
+// unheard reports whether a replica may not have heard of a claim, or its devices not of
+// it, within a time: neither the mesh alone nor the store alone keeps it from that.
+func (w *world) unheard(n *node, from, to time.Time) bool {
+	for _, f := range w.faults {
+		if w.within(f, from, to) && w.nodes[f.a] == n && !strings.HasSuffix(f.kind, "mesh") && !strings.HasSuffix(f.kind, "historian") && f.kind != "move devices" {
+			return true
+		}
+	}
+	return n.endedBetween(from, to)
+}
+
 // stalled reports whether the way of a replica to its devices was during a stay.
 func (w *world) stalled(s *stay) bool {
 	for _, f := range w.faults {

@@ -159,13 +159,14 @@ func (p *process) over(why string) {
 	}
 }
 
-// heard follows what the replica says of its membership.
-func (p *process) heard(message string, attrs map[string]string) {
+// heard follows what the replica says of its membership; false: it is dead and says
+// nothing.
+func (p *process) heard(message string, attrs map[string]string) bool {
 	n := p.node
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if p.dead || n.process != p {
-		return
+	if p.dead {
+		return false
 	}
 	switch {
 	case strings.Contains(message, "broker cluster: joined"):
@@ -174,6 +175,7 @@ func (p *process) heard(message string, attrs map[string]string) {
 		n.serving = ""
 		n.ends = append(n.ends, ending{time.Now(), "fenced"})
 	}
+	return true
 }
 
 // kill ends the process as kill -9 does, or, silent, as the loss of its machine.

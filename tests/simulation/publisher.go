@@ -35,9 +35,13 @@ type sending struct {
 	topic  string
 	qos    byte
 	first  time.Time // when it was first written
-	acked  time.Time // when the broker wrote its acknowledgment; zero: it is not
-	by     *node     // that acknowledged it
-	body   string
+	conn   int       // over which connection
+	// strayed: it was refused, and sent again over another connection, behind what had
+	// been sent after it.
+	strayed bool
+	acked   time.Time // when the broker wrote its acknowledgment; zero: it is not
+	by      *node     // that acknowledged it
+	body    string
 	// repeats are the times it was sent again without a PUBREC.
 	repeats []repeat
 }
@@ -57,6 +61,7 @@ type flight struct {
 	s        *sending
 	released bool
 	written  bool
+	refused  int       // over which connection it was refused last
 	at       *node     // where it was last sent
 	since    time.Time // when it was first sent there
 }
@@ -72,6 +77,9 @@ func (p *publisher) run(ctx, settle context.Context) {
 		}
 		p.lossAt = time.Now().Add(p.loss/10 + time.Duration(p.r.Int64N(int64(p.loss))))
 		err = p.some(ctx, settle, ack.SessionPresent)
+		if err != nil {
+			p.w.trace.say("%s leaves %s: %v", p.id, p.at.name, err)
+		}
 		if settle.Err() != nil {
 			p.w.violate("%s could not settle %d values", p.id, len(p.flights)+len(p.again))
 			return
@@ -117,7 +125,7 @@ func (p *publisher) some(ctx, settle context.Context, present bool) error {
 		h, body, err := p.read(settle, deadline)
 		switch {
 		case errors.Is(err, errQuiet) && ctx.Err() == nil && !time.Now().Before(p.lossAt):
-			return errLost // on purpose
+			return errOnPurpose
 		case errors.Is(err, errQuiet) && wait:
 			continue
 		case errors.Is(err, errQuiet):
@@ -139,6 +147,7 @@ func (p *publisher) fill(ctx context.Context) {
 		p.flights, p.again = p.again, nil
 		for _, f := range p.flights {
 			f.written = false // it was refused: not taken
+			f.s.strayed = f.s.strayed || f.refused != p.conns
 			p.put(f, false, true)
 		}
 	}
@@ -148,7 +157,7 @@ func (p *publisher) fill(ctx context.Context) {
 			return
 		}
 		p.due = now.Add(p.every/2 + time.Duration(p.r.Int64N(int64(p.every))))
-		s := &sending{number: p.next, topic: p.topics[p.r.IntN(len(p.topics))], qos: p.qos, first: now}
+		s := &sending{number: p.next, topic: p.topics[p.r.IntN(len(p.topics))], qos: p.qos, first: now, conn: p.conns}
 		s.body = fmt.Sprint(s.number)
 		if p.timed {
 			s.body = fmt.Sprintf(`{"timestamp":%q,"value":%d}`, now.UTC().Format(time.RFC3339Nano), s.number)
@@ -213,6 +222,7 @@ func (p *publisher) take(h mqtt.Header, body []byte) error {
 		if a.Code >= 0x80 && (a.Type != mqtt.PUBCOMP || a.Code != mqtt.PacketIdentifierNotFound) {
 			p.w.trace.say("%s: %s %d is refused by %s: %v %s", p.id, f.s.topic, f.s.number, p.at.name, a.Code, a.ReasonString)
 			p.flights = append(p.flights[:i:i], p.flights[i+1:]...)
+			f.refused = p.conns
 			p.again = append(p.again, f)
 			return nil
 		}

@@ -15,6 +15,8 @@ type subscriber struct {
 	qos    byte
 	filter string
 	loss   time.Duration // between two losses of the connection, at most
+	// after is when it first connects: subscriptions come while things happen.
+	after time.Duration
 
 	held       map[uint16]bool // identifiers of QoS 2 received and not released
 	subscribed time.Time       // when the SUBACK was read; zero: it was not
@@ -46,6 +48,9 @@ type arrival struct {
 // run receives until ctx ends; from calm on it loses no connection on purpose.
 func (s *subscriber) run(ctx, calm context.Context) {
 	s.arrivals, s.held = map[string][]arrival{}, map[uint16]bool{}
+	if sleep(ctx, s.after) != nil {
+		return
+	}
 	for ctx.Err() == nil {
 		ack, err := s.connect(ctx, uint16(1+s.r.IntN(20)), nil)
 		if err != nil {

@@ -74,14 +74,14 @@ func (t *trace) about(words ...string) string {
 }
 
 // logger returns a replica's log, which goes into the history.
-func (t *trace) logger(name string, seen func(message string, attrs map[string]string)) *slog.Logger {
+func (t *trace) logger(name string, seen func(message string, attrs map[string]string) bool) *slog.Logger {
 	return slog.New(&handler{t, name, seen, nil})
 }
 
 type handler struct {
 	trace *trace
 	name  string
-	seen  func(message string, attrs map[string]string)
+	seen  func(message string, attrs map[string]string) bool // false: it is not to be in the history
 	attrs []slog.Attr
 }
 
@@ -100,9 +100,8 @@ func (h *handler) Handle(_ context.Context, r slog.Record) error {
 		add(a)
 	}
 	r.Attrs(add)
-	h.trace.say("%s", b.String())
-	if h.seen != nil {
-		h.seen(r.Message, attrs)
+	if h.seen(r.Message, attrs) {
+		h.trace.say("%s", b.String())
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"hash/fnv"
@@ -40,20 +41,36 @@ type options struct {
 	Faults []fault
 
 	MemberTTL, WillStopGrace time.Duration
-	Publishers, Subscribers  int
+	// Late are those of the subscribers that come, with sessions that stay, while faults
+	// are done.
+	Publishers, Subscribers, Late int
+	// Sleepers are subscribers that stay away longer than the session log, then of LogBytes,
+	// keeps a value. 0: the log keeps all.
+	Sleepers int
+	LogBytes int64
 	// LostStores is the share of historian writes whose answer never comes.
 	LostStores float64
 	Honest     bool // the store does not lie
+	// Watched is a device whose records are in the history with every write.
+	Watched string
 }
 
 // usual are the options of a seed.
 func usual(seed uint64) options {
 	r := rand.New(rand.NewPCG(seed, 13))
 	o := options{Seed: seed, Replicas: 2 + r.IntN(2), Long: 10 * time.Minute, Every: 20 * time.Second,
-		MemberTTL: 10 * time.Second, WillStopGrace: 20 * time.Second, Publishers: 6, Subscribers: 6, LostStores: 0.002}
+		MemberTTL: 10 * time.Second, WillStopGrace: 20 * time.Second, Publishers: 6, Subscribers: 11, Late: 5, LostStores: 0.002}
 	if r.IntN(4) == 0 {
 		o.Every = 4 * time.Second // one fault after the other
 	}
+	return o
+}
+
+// forgetful are the options of a seed for a calm cluster whose log keeps little.
+func forgetful(seed uint64) options {
+	o := usual(seed)
+	o.Faults, o.Long, o.Honest = []fault{}, 6*time.Minute, true
+	o.Subscribers, o.Late, o.Sleepers, o.LogBytes = 0, 0, 4, 24<<10
 	return o
 }
 
@@ -79,6 +96,7 @@ type world struct {
 	publishers  []*publisher
 	subscribers []*subscriber
 	willing     []*willing
+	sleepers    []*sleeper
 
 	mu         sync.Mutex // below
 	violations []string
@@ -90,7 +108,7 @@ type world struct {
 
 // counted are what a check looked at, so that one that looks at nothing is seen.
 type counted struct {
-	Sent, Acked, Stored, Delivered, CleanRequired, CleanExcused, Once, OnceExcused, Wills, WillsForbidden, WillsRequired, Takeovers, Judged, Connections int
+	Sent, Acked, Stored, Delivered, CleanRequired, CleanExcused, Once, OnceExcused, OrderExcused, Wills, WillsForbidden, WillsRequired, Takeovers, Judged, Connections int
 }
 
 func (c counted) String() string {
@@ -122,7 +140,7 @@ func run(o options) *result {
 	if w.model, err = model.Parse([]byte("workspaces:\n  - slug: plant\n    bindings:\n      - {topic: \"kept/#\", retain: true}\n")); err != nil {
 		panic(err)
 	}
-	if w.server, err = store.Open(store.Options{MemberTTL: o.MemberTTL, Seed: o.Seed, LogMaxBytes: 64 << 20, LogMaxAge: 24 * time.Hour, Landed: w.landed}); err != nil {
+	if w.server, err = store.Open(store.Options{MemberTTL: o.MemberTTL, Seed: o.Seed, LogMaxBytes: cmp.Or(o.LogBytes, 64<<20), LogMaxAge: 24 * time.Hour, Landed: w.landed}); err != nil {
 		panic(err)
 	}
 	w.addUser()
@@ -184,6 +202,9 @@ func (w *world) live(faults []fault) {
 	}
 	wills, noMore := context.WithCancel(context.Background())
 	defer noMore()
+	for _, s := range w.sleepers {
+		w.tasks.Go(func() { s.run(listening) })
+	}
 	for _, d := range w.willing {
 		willing.Go(func() { d.run(wills) })
 	}
@@ -235,6 +256,7 @@ func (w *world) populate() {
 			p.qos = 2
 		}
 		p.topics = []string{fmt.Sprintf("v/%s/a", p.id), fmt.Sprintf("v/%s/b", p.id)}
+		w.trace.say("%s publishes at QoS %d, MQTT %d, window %d, timed %v", p.id, p.qos, p.version, p.window, p.timed)
 		w.publishers = append(w.publishers, p)
 	}
 	for i := range w.o.Subscribers {
@@ -242,11 +264,21 @@ func (w *world) populate() {
 		if r.IntN(3) == 0 {
 			s.filter = data + "v/+/a"
 		}
+		if i >= w.o.Subscribers-w.o.Late {
+			s.after = time.Duration(r.Int64N(int64(w.o.Long)))
+			s.clean = false
+		}
+		w.trace.say("%s subscribes %s at QoS %d, MQTT %d, clean %v", s.id, s.filter, s.qos, s.version, s.clean)
 		w.subscribers = append(w.subscribers, s)
+	}
+	for i := range w.o.Sleepers {
+		s := &sleeper{subscriber: subscriber{device: make("sleep", i, false), qos: 2, filter: data + "v/#"}}
+		w.sleepers = append(w.sleepers, s)
 	}
 	for i := range 4 {
 		d := &willing{device: make("will", i, false), delay: uint32(r.IntN(3) * 15)}
 		d.version, d.expiry = mqtt.V5, uint32(60+r.IntN(600))
+		w.trace.say("%s has wills with a delay of %d s, a session of %d s", d.id, d.delay, d.expiry)
 		w.willing = append(w.willing, d)
 	}
 }
@@ -273,6 +305,9 @@ func (w *world) later(d time.Duration, do func()) {
 
 // landed looks at every write of the store.
 func (w *world) landed(l store.Landing) {
+	if w.o.Watched != "" && l.Key == w.o.Watched {
+		w.trace.say("%s %v %s/%s over %d at %d: %s", l.Client, l.Op, l.Bucket, l.Key, l.Write.Revision, l.Revision, inWords(l))
+	}
 	if l.Bucket != state.Members || l.Op == state.OpDelete {
 		return
 	}

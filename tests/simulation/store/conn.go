@@ -225,7 +225,7 @@ func (c *conn) depart(ctx context.Context, purpose string, lie bool, land func()
 	f.survives, f.ghost = r.IntN(2) == 0, r.IntN(2) == 0
 	f.ghostAfter = Span{0, 14 * time.Second}.pick(r)
 	go1 := f.fly
-	if lie && r.Float64() < lies.Unknown {
+	if _, bounded := ctx.Deadline(); lie && bounded && r.Float64() < lies.Unknown {
 		after, never := Span{50 * time.Millisecond, 5 * time.Second}.pick(r), r.IntN(3) == 0
 		if r.IntN(2) == 0 {
 			f.request += lies.LateBy.pick(r)

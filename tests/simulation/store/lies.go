@@ -25,7 +25,8 @@ type Lies struct {
 	Late   float64
 	LateBy Span
 	// Unknown is the share of bucket writes that are answered ErrUnknown, whatever
-	// becomes of them.
+	// becomes of them. Only those whose caller set a deadline: state/jetstream goes on
+	// asking for as long as its caller waits.
 	Unknown float64
 	// Conflict is the share of conditional writes refused by a deposed leader. Nothing
 	// is written.
@@ -45,8 +46,8 @@ func LikeJetStream() Lies {
 	return Lies{
 		Request: Span{ms, 8 * ms}, Reply: Span{ms, 8 * ms},
 		Late: 0.002, LateBy: Span{time.Second, 14 * time.Second},
-		Unknown: 0.001, Conflict: 0.0002,
-		Stale: 0.02, StaleBy: Span{10 * ms, 4 * time.Second},
+		Unknown: 0.005,
+		Stale:   0.02, StaleBy: Span{10 * ms, 4 * time.Second},
 		Lag: Span{ms, 30 * ms}, Lose: 0.5,
 	}
 }
