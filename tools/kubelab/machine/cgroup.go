@@ -42,7 +42,8 @@ func hierarchies() ([]string, error) {
 	return roots, nil
 }
 
-// Make makes the group in every hierarchy. What must be set before a group takes
+// Make makes the group in every hierarchy, the outermost of them with the weight of
+// many processes. What must be set before a group takes
 // processes (cpuset in v1) or before its children have controllers (v2) is copied
 // from its parent.
 func (c Cgroup) Make() error {
@@ -60,6 +61,29 @@ func (c Cgroup) Make() error {
 			}
 			if err := inherit(parent, at); err != nil {
 				return fmt.Errorf("make cgroup %s: %w", c, err)
+			}
+		}
+	}
+	outermost, _, _ := strings.Cut(string(c), "/")
+	return Cgroup(outermost).weigh(40)
+}
+
+// weigh gives the group the processor time that so many processes of the machine get
+// beside it. Without that a group counts as one process, however many it has.
+func (c Cgroup) weigh(processes int) error {
+	roots, err := hierarchies()
+	if err != nil {
+		return err
+	}
+	for _, root := range roots {
+		for name, one := range map[string]int{"cpu.shares": 1024, "cpu.weight": 100} { // v1, v2
+			path := filepath.Join(root, string(c), name)
+			if _, err := os.Stat(path); err != nil {
+				continue // not the hierarchy of the processor
+			}
+			weight := min(one*processes, map[string]int{"cpu.shares": 262144, "cpu.weight": 10000}[name])
+			if err := os.WriteFile(path, []byte(strconv.Itoa(weight)), 0); err != nil {
+				return fmt.Errorf("weigh cgroup %s: %w", c, err)
 			}
 		}
 	}
