@@ -158,6 +158,9 @@ func (c *comparison) runCluster(ctx context.Context, synced bool) (err error) {
 				}
 				r.Scenario = bench.name
 				fmt.Fprintf(os.Stderr, "round %d: %s", round+1, r.Summary())
+				if r.Failure != "" {
+					fmt.Fprint(os.Stderr, running[i].Output())
+				}
 				table.add(bench, kind, r)
 				if err := c.keep(r); err != nil {
 					return err

@@ -49,6 +49,12 @@ func Cluster(synced bool) Kind {
 			return nil, err
 		}
 		return &Running{Target: target, streams: func() (map[string]uint64, error) { return streams(d.NATSURL()) },
+			output: func() (all string) {
+				for _, r := range d.Replicas {
+					all += r.ID + ":\n" + r.Output()
+				}
+				return all
+			},
 			stop: func() { _ = d.Close() }}, nil // thrown away: how it ended does not matter
 	}}
 }

@@ -30,6 +30,15 @@ type Running struct {
 	// streams asks how many messages each JetStream stream has been written; nil: there
 	// are none to ask for.
 	streams func() (map[string]uint64, error)
+	output  func() string // nil: not kept
+}
+
+// Output is what the broker's processes have printed, if that is kept.
+func (r *Running) Output() string {
+	if r.output == nil {
+		return ""
+	}
+	return r.output()
 }
 
 // Streams is how many messages each JetStream stream of a cluster has been written so
