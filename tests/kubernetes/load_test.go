@@ -55,9 +55,17 @@ func (l *load) flows(t *testing.T, since time.Time) time.Duration {
 	var flow fleet.Flow
 	until(t, 3*time.Minute, "values to flow from every device to every session", func() (bool, string) {
 		flow = l.Flows(since)
-		return flow.Missing == "", flow.Missing
+		return flow.Missing == "", flow.Missing + "; of all:\n" + strings.Join(append(flow.Slowest, l.refusals()...), "\n")
 	})
 	return flow.At.Sub(since)
+}
+
+// refusals says how many publishes of each device were refused so far.
+func (l *load) refusals() (all []string) {
+	for _, p := range l.Publishers {
+		all = append(all, fmt.Sprintf("%s: %d sent, %d acknowledged, %d refused", p.ID, p.Sent(), len(p.Acked()), p.Refused()))
+	}
+	return all
 }
 
 // lost is how many connections were lost after an instant.
