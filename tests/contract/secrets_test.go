@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -245,6 +246,39 @@ func TestTheJobMayDoWhatItsPlanNeedsAndNoMore(t *testing.T) {
 			}
 			for missing := range wanted {
 				t.Errorf("no Role allows %q", missing)
+			}
+		})
+	}
+}
+
+// A server certificate of your own needs the names that replicas and servers call, which are those of the rendered
+// configuration, and no others.
+func TestACertificateOfYourOwnNeedsTheNamesThatAreCalled(t *testing.T) {
+	for name, fqdn := range map[string]bool{"short": false, "long": true} {
+		t.Run(name, func(t *testing.T) {
+			r := render(t, Merged(everythingOn(), map[string]any{
+				"global": map[string]any{"natsTLS": map[string]any{"create": false}},
+				"nats":   map[string]any{"config": map[string]any{"cluster": map[string]any{"routeURLs": map[string]any{"useFQDN": fqdn}}}},
+			}))
+			called := map[string]bool{}
+			for _, o := range r.Of("ConfigMap") {
+				for _, m := range regexp.MustCompile(`tls://([^:"\s]+):`).FindAllSubmatch(o.YAML, -1) {
+					called[string(m[1])] = true
+				}
+			}
+			for _, c := range planOf(t, r).Certificates {
+				if c.Thing != "NATS server certificate" {
+					continue
+				}
+				for _, n := range c.DNS {
+					if !called[n] {
+						t.Errorf("%s is asked for, and nobody calls it", n)
+					}
+					delete(called, n)
+				}
+			}
+			for n := range called {
+				t.Errorf("%s is called, and not asked for", n)
 			}
 		})
 	}

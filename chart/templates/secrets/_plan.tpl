@@ -77,7 +77,14 @@ broker/secrets/plan.go. Templates make no secret themselves: two renderings are 
   {{- $server := dict "thing" "NATS server certificate" "secret" (dict "namespace" $deps "name" (include "maestrohub.natsTLS.serverSecret" .)) "usages" (list "server" "client") "dns" $names -}}
   {{- $client := dict "thing" "NATS client certificate" "secret" (dict "namespace" $own "name" (include "maestrohub.natsTLS.clientSecret" .)) "usages" (list "client") -}}
   {{- if not .Values.global.natsTLS.create -}}
-    {{- $certificates = append $certificates (merge $server (dict "existing" true)) -}}
+    {{- /* The names that are used, not all by which a server can be called: yours may come from where short names are not to be had. */ -}}
+    {{- $used := list (printf "%s.%s.svc" (include "maestrohub.nats.name" .) $deps) -}}
+    {{- $at := include "maestrohub.nats.headless" . -}}
+    {{- if ((((.Values.nats).config).cluster).routeURLs).useFQDN -}}{{- $at = printf "%s.%s.svc.%s" $at $deps $domain -}}{{- end -}}
+    {{- range $i := until (int (((((.Values.nats).config).cluster).replicas) | default .Values.global.natsReplicas | default 3)) -}}
+      {{- $used = append $used (printf "%s-%d.%s" (include "maestrohub.nats.name" $) $i $at) -}}
+    {{- end -}}
+    {{- $certificates = append $certificates (merge (dict "existing" true "dns" $used) $server) -}}
     {{- $certificates = append $certificates (merge $client (dict "existing" true)) -}}
   {{- else -}}
     {{- $ca := dict "namespace" $deps "name" (include "maestrohub.natsTLS.caSecret" .) -}}
