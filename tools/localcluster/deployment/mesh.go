@@ -47,41 +47,48 @@ func (d *Deployment) dialer(c net.Conn) string {
 	if !is {
 		return ""
 	}
+	socket := socketAt(remote)
+	if socket == "" {
+		return ""
+	}
 	for _, r := range d.Replicas {
-		if r.Alive() && holds(r.Process().PID(), remote) {
+		if r.Alive() && holds(r.Process().PID(), socket) {
 			return r.ID
 		}
 	}
 	return ""
 }
 
-// holds reports whether a process has the TCP socket with this local address.
-func holds(pid int, local *net.TCPAddr) bool {
-	dir := filepath.Join("/proc", strconv.Itoa(pid))
-	table, err := os.ReadFile(filepath.Join(dir, "net/tcp"))
+// socketAt is the TCP socket with this local address, as processes' open files name it.
+// The table has every socket of the machine: it is read once.
+func socketAt(local *net.TCPAddr) string {
+	ip := local.IP.To4()
+	table, err := os.ReadFile("/proc/self/net/tcp")
+	if err != nil || ip == nil {
+		return ""
+	}
+	address := fmt.Appendf(nil, " %02X%02X%02X%02X:%04X ", ip[3], ip[2], ip[1], ip[0], local.Port)
+	for line := range bytes.Lines(table) {
+		if !bytes.Contains(line, address) {
+			continue
+		}
+		// sl local_address rem_address st queues timer retransmits uid timeout inode
+		if f := bytes.Fields(line); len(f) > 9 && bytes.Equal(f[1], bytes.TrimSpace(address)) {
+			return "socket:[" + string(f[9]) + "]"
+		}
+	}
+	return ""
+}
+
+// holds reports whether a process has a socket open.
+func holds(pid int, socket string) bool {
+	files, err := filepath.Glob(filepath.Join("/proc", strconv.Itoa(pid), "fd/*"))
 	if err != nil {
 		return false
 	}
-	ip := local.IP.To4()
-	if ip == nil {
-		return false
-	}
-	address := fmt.Appendf(nil, "%02X%02X%02X%02X:%04X", ip[3], ip[2], ip[1], ip[0], local.Port)
-	for line := range bytes.Lines(table) {
-		// sl local_address rem_address st queues timer retransmits uid timeout inode
-		f := bytes.Fields(line)
-		if len(f) < 10 || !bytes.Equal(f[1], address) {
-			continue
-		}
-		socket := "socket:[" + string(f[9]) + "]"
-		files, err := filepath.Glob(filepath.Join(dir, "fd/*"))
-		if err != nil {
-			return false
-		}
-		for _, file := range files {
-			if to, err := os.Readlink(file); err == nil && to == socket {
-				return true
-			}
+	for _, file := range files {
+		if to, err := os.Readlink(file); err == nil && to == socket {
+			return true
 		}
 	}
 	return false
