@@ -65,6 +65,7 @@ type connection struct {
 	// delivers to it directly. Otherwise pump reads the log for it.
 	tail, pumping bool
 	holdsReads    bool          // see readsHeld
+	reads         uint64        // begun and ended, see reading
 	verdicts      topicVerdicts // what the session wants of the feed's directory
 	// seen is the last entry of the log the session is known to have looked at.
 	seen          cluster.Position

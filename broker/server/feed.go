@@ -304,7 +304,11 @@ func (c *connection) pump() {
 		}
 		c.start()
 		c.lock.Unlock()
-		entries, err := f.read(c.server.ctx, &r, buf[:0])
+		var entries []state.Entry
+		err := c.reading(func() (err error) {
+			entries, err = f.read(c.server.ctx, &r, buf[:0])
+			return err
+		})
 		if err != nil {
 			c.holdReads(err)
 			return
@@ -368,8 +372,33 @@ func (c *connection) pauseReads() {
 	})
 }
 
+// heldAfter is how long a read takes before it counts as waiting for the store.
+const heldAfter = time.Second
+
+// reading makes one read of the log and notes if it has to wait for the store.
+func (c *connection) reading(read func() error) error {
+	s := c.server
+	c.lock.Lock()
+	c.reads++
+	this := c.reads
+	c.lock.Unlock()
+	slow := s.agenda.add(time.Now().Add(heldAfter), func() {
+		c.lock.Lock()
+		defer c.lock.Unlock()
+		c.readsHeld(c.holdsReads || c.reads == this)
+	})
+	err := read()
+	s.agenda.cancel(slow)
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	c.reads++
+	c.readsHeld(err != nil)
+	return err
+}
+
 // readsHeld notes whether the session's reads wait for the store: from one that
-// failed to one that does not, or to the end of the connection. The lock is held.
+// failed or took long to one that did not fail, or to the end of the connection. The
+// lock is held.
 func (c *connection) readsHeld(held bool) {
 	if c.holdsReads == held || held && c.ended {
 		return
@@ -434,7 +463,6 @@ func (c *connection) take(entries []state.Entry, to uint64) {
 	var subs []*session.Subscription
 	c.lock.Lock()
 	defer c.lock.Unlock()
-	c.readsHeld(false)
 	se := c.session
 	for i := range entries {
 		sequence := entries[i].Sequence
@@ -554,7 +582,11 @@ func (c *connection) find(f *feed, entry *session.Entry) (*value.Value, error) {
 	case session.FromRetained:
 		return c.server.options.Retained.Get(entry.Topic), nil
 	case session.FromLog:
-		entries, err := f.log.Read(c.server.ctx, entry.Position, 1, nil)
+		var entries []state.Entry
+		err := c.reading(func() (err error) {
+			entries, err = f.log.Read(c.server.ctx, entry.Position, 1, nil)
+			return err
+		})
 		if err != nil {
 			return nil, fmt.Errorf("read position %d of session log: %w", entry.Position, err)
 		}

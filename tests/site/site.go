@@ -97,7 +97,17 @@ const memberTTL = 5 * time.Second
 // Each has a historian of its own. change, if not nil, changes its configuration.
 func (s *Site) Replica(t *testing.T, id string, change func(*config.Config)) *mqtttest.Broker {
 	t.Helper()
-	b := mqtttest.Start(t, func(c *config.Config) {
+	b := s.Begin(t, id, change)
+	harness.Eventually(t, "replica "+id+" to serve", func() (bool, string) {
+		return strings.Contains(b.Logged(), "broker cluster: joined"), b.Logged()
+	})
+	return b
+}
+
+// Begin is Replica for one that may not come to serve.
+func (s *Site) Begin(t *testing.T, id string, change func(*config.Config)) *mqtttest.Broker {
+	t.Helper()
+	return mqtttest.Start(t, func(c *config.Config) {
 		c.ReplicaID = id
 		c.MemberTTL = memberTTL
 		for _, u := range s.URLs("BROKER") {
@@ -111,8 +121,4 @@ func (s *Site) Replica(t *testing.T, id string, change func(*config.Config)) *mq
 			change(c)
 		}
 	})
-	harness.Eventually(t, "replica "+id+" to serve", func() (bool, string) {
-		return strings.Contains(b.Logged(), "broker cluster: joined"), b.Logged()
-	})
-	return b
 }
