@@ -305,7 +305,7 @@ const takenWithin = 16 * time.Second
 // checkTakeovers: a connection whose device is served elsewhere is closed.
 func (w *world) checkTakeovers() {
 	for _, o := range w.left {
-		if o.taken.IsZero() {
+		if o.taken.IsZero() || o.nc.in.lost() {
 			continue
 		}
 		w.counted.Takeovers++

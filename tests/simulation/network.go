@@ -339,6 +339,13 @@ func (w *wire) silence() {
 	w.stirred()
 }
 
+// lost reports whether the machine it comes from is gone: nobody is there to close it.
+func (w *wire) lost() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.silent
+}
+
 // held reports whether what was sent at a moment has to wait. The network's lock is held.
 func (w *wire) held(sent time.Time) bool {
 	return w.link.stalled || w.to.frozen || w.from.frozen && !sent.Before(w.from.froze)

@@ -63,10 +63,10 @@ func TestWhatTheLogHasDroppedCostsNothingElse(t *testing.T) {
 	}
 }
 
-// TestAClusterThatIsHarmedKeepsItsPromises runs seeds that are always the same, and one
-// that never was.
+// TestAClusterThatIsHarmedKeepsItsPromises runs seeds that are always the same; fresh ones
+// are TestFor's.
 func TestAClusterThatIsHarmedKeepsItsPromises(t *testing.T) {
-	for _, seed := range []uint64{1, 2, 3, rand.Uint64N(1 << 32)} {
+	for _, seed := range []uint64{1, 5} {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			o := usual(seed)
 			o.Long = 3 * time.Minute

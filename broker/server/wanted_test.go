@@ -1,0 +1,34 @@
+package server
+
+import (
+	"slices"
+	"testing"
+
+	"maestrohub.io/uns/broker/state"
+)
+
+// told is a watch that says what it is given.
+type told chan state.Update
+
+func (w told) Updates() <-chan state.Update { return w }
+func (w told) Stop()                        {}
+
+// TestAListCountsAsAppliedOnlyWhenItIsWhole: a list comes in the order of keys, so the
+// highest revision, which proves everything before it, may come first of all.
+func TestAListCountsAsAppliedOnlyWhenItIsWhole(t *testing.T) {
+	record := func(revision uint64) state.Update {
+		return state.Update{Record: state.Record{Key: "a", Revision: revision}}
+	}
+	w := make(told, 16)
+	for _, u := range []state.Update{record(9), record(4), {Ready: true}, record(10), {Lost: true}, record(12), record(7), {Ready: true}, record(13)} {
+		w <- u
+	}
+	close(w)
+	var said []any
+	new(shared).consume(w, make(chan struct{}, 1), func(u state.Update) { said = append(said, "apply") }, func(map[string]bool) { said = append(said, "whole") },
+		func(revision uint64) { said = append(said, revision) }, func() { said = append(said, "lost") })
+	want := []any{"apply", "apply", "whole", uint64(9), "apply", uint64(10), "lost", "apply", "apply", "whole", uint64(12), "apply", uint64(13)}
+	if !slices.Equal(said, want) {
+		t.Errorf("consumed as %v, want %v", said, want)
+	}
+}

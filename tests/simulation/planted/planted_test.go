@@ -1,0 +1,111 @@
+package planted_test
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+var only = flag.String("bug", "", "look for this bug alone, and print the history that shows it")
+
+// root is the repository, seen from this package.
+const root = "../../.."
+
+// hook is the file that is added to each package with a bug.
+const hook = `package %s
+
+import "os"
+
+var plantedBug = os.Getenv("PLANTED")
+
+func planted(name string) bool { return plantedBug == name }
+`
+
+// build builds the simulation with all bugs in it, none switched on.
+func build(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	replace := map[string]string{}
+	sources := map[string]string{}
+	for _, b := range bugs {
+		path, err := filepath.Abs(filepath.Join(root, "broker", b.file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if sources[path] == "" {
+			content, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sources[path] = string(content)
+		}
+		if n := strings.Count(sources[path], b.old); n != 1 {
+			t.Fatalf("bug %s cannot be planted: what it replaces stands %d times in broker/%s, want once. Put it into the new text:\n%s", b.name, n, b.file, b.old)
+		}
+		sources[path] = strings.Replace(sources[path], b.old, b.new, 1)
+	}
+	write := func(path, content string) {
+		file := filepath.Join(dir, fmt.Sprintf("%d.go", len(replace)))
+		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		replace[path] = file
+	}
+	hooked := map[string]bool{}
+	for path, content := range sources {
+		write(path, content)
+		if folder := filepath.Dir(path); !hooked[folder] {
+			hooked[folder] = true
+			write(filepath.Join(folder, "planted_bug.go"), fmt.Sprintf(hook, filepath.Base(folder)))
+		}
+	}
+	overlay, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, binary := filepath.Join(dir, "overlay.json"), filepath.Join(dir, "simulation.test")
+	if err := os.WriteFile(file, overlay, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	command := exec.Command("go", "test", "-c", "-overlay", file, "-o", binary, "./tests/simulation")
+	command.Dir = root
+	if out, err := command.CombinedOutput(); err != nil {
+		t.Fatalf("build the simulation with bugs: %v\n%s", err, out)
+	}
+	return binary
+}
+
+func TestTheSimulationFindsPlantedBugs(t *testing.T) {
+	binary := build(t)
+	for _, b := range bugs {
+		if *only != "" && b.name != *only {
+			continue
+		}
+		t.Run(b.name, func(t *testing.T) {
+			var last string
+			for _, seed := range b.seeds {
+				args := append([]string{"-test.run", "^TestSeed$", "-test.v", "-test.timeout", "5m", "-seed", fmt.Sprint(seed)}, b.args...)
+				command := exec.Command(binary, args...)
+				command.Env = append(os.Environ(), "PLANTED="+b.name)
+				out, err := command.CombinedOutput()
+				last = string(out)
+				if err != nil && strings.Contains(last, "VIOLATION") && strings.Contains(last, b.violation) {
+					t.Logf("found with seed %d", seed)
+					if *only != "" {
+						t.Log(last)
+					}
+					return
+				}
+			}
+			t.Errorf("not found with the seeds %d: %s", b.seeds, b.without)
+			if *only != "" {
+				t.Log(last)
+			}
+		})
+	}
+}
