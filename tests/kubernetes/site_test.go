@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"strconv"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -265,10 +264,4 @@ func restarts(p *core.Pod) (n int32) {
 		n += c.RestartCount
 	}
 	return n
-}
-
-// logged counts the lines of a pod that hold a text, in its present container.
-func (s *site) logged(t *testing.T, i int, text string) int {
-	t.Helper()
-	return strings.Count(cluster.mustRun(t, "kubectl", "-n", s.release.namespace, "logs", s.podName(i)), text)
 }
