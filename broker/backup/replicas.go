@@ -15,6 +15,12 @@ import (
 // for at most so long: an entry outlives a killed replica by memberTTL. It fails at once
 // when one is written again.
 func (c *Client) AwaitNoReplica(ctx context.Context, most time.Duration) error {
+	if present, err := c.present(ctx); err != nil || len(present) > 0 {
+		if err == nil {
+			err = fmt.Errorf("replicas run (%s): %w", strings.Join(present, " and "), errReplica)
+		}
+		return err
+	}
 	deadline := time.Now().Add(most)
 	first := map[string]uint64{}
 	for told := false; ; {
@@ -37,7 +43,7 @@ func (c *Client) AwaitNoReplica(ctx context.Context, most time.Duration) error {
 		slices.Sort(running)
 		switch {
 		case len(running) > 0:
-			return fmt.Errorf("%s runs: %w", strings.Join(running, " and "), errReplica)
+			return fmt.Errorf("replicas run (%s): %w", strings.Join(running, " and "), errReplica)
 		case !time.Now().Before(deadline):
 			return fmt.Errorf("%s is alive by its entry in %s: %w", strings.Join(names, " and "), state.Members, errReplica)
 		case !told:
@@ -94,4 +100,33 @@ func (c *Client) alive(ctx context.Context) (map[string]uint64, error) {
 		alive[replica] = m.Message.Sequence
 	}
 	return alive, nil
+}
+
+// presentFor is how long the replicas have to answer that they are there.
+const presentFor = 2 * time.Second
+
+// present asks which replicas are connected, serving or not. One that is fenced has no
+// entry, and NATS that has lost everything no bucket of entries.
+func (c *Client) present(ctx context.Context) (replicas []string, err error) {
+	inbox := c.nc.NewRespInbox()
+	sub, err := c.nc.SubscribeSync(inbox)
+	if err == nil {
+		err = c.nc.PublishRequest(state.PresenceSubject, inbox, nil)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("ask for replicas: %w", err)
+	}
+	defer func() { _ = sub.Unsubscribe() }()
+	ctx, cancel := context.WithTimeout(ctx, presentFor)
+	defer cancel()
+	for {
+		m, err := sub.NextMsgWithContext(ctx)
+		switch {
+		case err != nil: // no responders, or no more of them
+			slices.Sort(replicas)
+			return slices.Compact(replicas), nil
+		case len(m.Data) > 0:
+			replicas = append(replicas, string(m.Data))
+		}
+	}
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/nats-io/nats.go"
 )
@@ -162,15 +163,22 @@ func (c *Client) upload(ctx context.Context, s saved, copies int) error {
 	return answer(m.Data, nil)
 }
 
+// deliver sends a piece of the archive, again while the servers do not know yet where it
+// is to go.
 func (c *Client) deliver(ctx context.Context, subject string, chunk []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, c.idle)
 	defer cancel()
-	m, err := c.nc.RequestWithContext(ctx, subject, chunk)
-	if err != nil {
-		return err
+	for {
+		m, err := c.nc.RequestWithContext(ctx, subject, chunk)
+		if errors.Is(err, nats.ErrNoResponders) && wait(ctx, 100*time.Millisecond) == nil {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if len(m.Data) == 0 {
+			return nil
+		}
+		return answer(m.Data, nil)
 	}
-	if len(m.Data) == 0 {
-		return nil
-	}
-	return answer(m.Data, nil)
 }

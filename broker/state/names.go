@@ -45,6 +45,11 @@ const ProbeKeys = "$probe/"
 // wills and gone replicas.
 const SweepLock = "leader.mqtt-session-sweep"
 
+// PresenceSubject is where every replica answers with its id for as long as its
+// process lives, serving or not: who restores a backup asks there, when there may be no
+// bucket of members to look into.
+const PresenceSubject = "mqtt-replica.present"
+
 const (
 	// BucketStream and LogStream are what the names of streams begin with.
 	BucketStream = "KV_"

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"maestrohub.io/uns/broker/state"
 )
 
@@ -71,4 +73,13 @@ func (s *Store) whole(ctx context.Context) error {
 	}
 	slices.Sort(missing)
 	return fmt.Errorf("%w: %s %w", state.ErrUnavailable, strings.Join(missing, " and "), errGone)
+}
+
+// present answers who asks which replicas there are.
+func (c *connection) present(replica string) error {
+	_, err := c.nc.Subscribe(state.PresenceSubject, func(m *nats.Msg) { _ = m.Respond([]byte(replica)) })
+	if err != nil {
+		return fmt.Errorf("subscribe to %s: %w", state.PresenceSubject, err)
+	}
+	return nil
 }

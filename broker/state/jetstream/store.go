@@ -36,6 +36,10 @@ func Open(options Options) (*Store, error) {
 	if s.shared, err = connect(options, "shared state", options.Servers, options.Silence); err != nil {
 		return nil, err
 	}
+	if err := s.shared.present(options.Replica); err != nil {
+		s.shared.close()
+		return nil, err
+	}
 	return s, nil
 }
 
