@@ -21,7 +21,7 @@ helm.sh/chart: {{ printf "%s-%s" .context.Chart.Name .context.Chart.Version | re
 {{- end }}
 {{- end }}
 
-{{/* maestrohub.image (dict "context" . "image" .Values.x.image "tag" "default tag"). */}}
+{{/* maestrohub.image (dict "context" . "image" $image "tag" "default tag"). */}}
 {{- define "maestrohub.image" -}}
 {{- $registry := .image.registry | default .context.Values.global.imageRegistry -}}
 {{- if $registry }}{{ trimSuffix "/" $registry }}/{{ end }}{{ .image.repository }}

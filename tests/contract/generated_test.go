@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"flag"
 	"os"
+	"strings"
 	"testing"
 )
 
@@ -29,6 +30,18 @@ func TestGeneratedFilesAreCurrent(t *testing.T) {
 		t.Fatal(err)
 	}
 	current(t, folder+"/values.schema.json", schema)
+
+	// The table alone is generated; the rest of the page is written.
+	page, err := os.ReadFile(folder + "/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, rest, hasBegin := strings.Cut(string(page), "<!-- values:begin -->\n")
+	_, tail, hasEnd := strings.Cut(rest, "<!-- values:end -->")
+	if !hasBegin || !hasEnd {
+		t.Fatal("README.md has no place for the values")
+	}
+	current(t, folder+"/README.md", []byte(head+"<!-- values:begin -->\n"+ReadmeTable(values)+"<!-- values:end -->"+tail))
 }
 
 func current(t *testing.T, path string, want []byte) {
