@@ -48,6 +48,6 @@ func command(out, log io.Writer) *cobra.Command {
 	hostFlag(root, &host)
 	root.SetOut(out)
 	root.SetErr(log)
-	root.AddCommand(runCommand(out, log), checkCommand(out), configCommand(out), clientCommand(out), healthcheckCommand(out), secretsCommand(out), tryCommand(out), versionCommand(out))
+	root.AddCommand(runCommand(out, log), checkCommand(out), configCommand(out), clientCommand(out), backupCommand(out), healthcheckCommand(out), secretsCommand(out), tryCommand(out), versionCommand(out))
 	return root
 }
