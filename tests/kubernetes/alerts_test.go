@@ -20,7 +20,7 @@ var large = `"` + strings.Repeat("x", 900<<10) + `"`
 func TestAlertsFireUnderTheirFaultAndResolve(t *testing.T) {
 	cluster.needLab(t)
 	s := start(t)
-	p := startPrometheus(t, s.release.namespace)
+	p := startPrometheus(t, s.release.uns()+"-headless."+s.release.namespace+".svc.cluster.local")
 	until(t, time.Minute, "both replicas to be scraped", func() (bool, string) {
 		n, err := p.query(t.Context(), `up{job="uns"} == 1`)
 		return n == 2 && err == nil, fmt.Sprintf("%d are, %v", n, err)
@@ -35,7 +35,7 @@ func TestAlertsFireUnderTheirFaultAndResolve(t *testing.T) {
 
 	// A session that stays away while more comes than its log holds.
 	a, b := s.replica(t, 0), s.replica(t, 1)
-	session := b.ConnectAs("device", "alerts-session")
+	session := b.ConnectAs("device", fmt.Sprintf("alerts-session-%d", time.Now().Unix()))
 	session.CleanStart, session.SessionExpiry = false, 3600
 	away := b.Dial(t)
 	away.Connect(session)

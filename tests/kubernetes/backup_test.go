@@ -56,7 +56,7 @@ func TestBackupWipeRestore(t *testing.T) {
 	s := start(t)
 	r := s.release
 	b := s.service(t)
-	session := b.ConnectAs("device", "backup-session")
+	session := b.ConnectAs("device", fmt.Sprintf("backup-session-%d", time.Now().Unix()))
 	session.CleanStart, session.SessionExpiry = false, 3600
 	c := b.Dial(t)
 	c.Connect(session)

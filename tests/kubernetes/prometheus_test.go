@@ -52,16 +52,14 @@ func TestTenthChangesSpansAlone(t *testing.T) {
 	}
 }
 
-// startPrometheus starts it in a namespace of its own, which is gone with the test.
-func startPrometheus(t *testing.T, scrape string) *prometheus {
+// startPrometheus starts it in a namespace of its own, which is gone with the test. It
+// scrapes every address that the name has.
+func startPrometheus(t *testing.T, names string) *prometheus {
 	t.Helper()
 	const namespace = "e2e-prometheus"
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
-		if _, err := cluster.command(ctx, "kubectl", "-n", scrape, "delete", "rolebinding/e2e-prometheus", "role/e2e-prometheus", "--ignore-not-found"); err != nil {
-			t.Error(err)
-		}
 		if err := cluster.deleteNamespaces(ctx, namespace); err != nil {
 			t.Error(err)
 		}
@@ -92,7 +90,7 @@ func startPrometheus(t *testing.T, scrape string) *prometheus {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	if err := manifest.Execute(&out, map[string]string{"Namespace": namespace, "Scrape": scrape, "Image": image("prom/prometheus:latest")}); err != nil {
+	if err := manifest.Execute(&out, map[string]string{"Namespace": namespace, "Names": names, "Image": image("prom/prometheus:latest")}); err != nil {
 		t.Fatal(err)
 	}
 	file := filepath.Join(dir, "prometheus.yaml")

@@ -35,7 +35,7 @@ func TestUninstallLeavesWhatItShould(t *testing.T) {
 	s := start(t)
 	r := s.release
 	b := s.service(t)
-	session := b.ConnectAs("device", "uninstall-session")
+	session := b.ConnectAs("device", fmt.Sprintf("uninstall-session-%d", time.Now().Unix()))
 	session.CleanStart, session.SessionExpiry = false, 3600
 	c := b.Dial(t)
 	c.Connect(session)
