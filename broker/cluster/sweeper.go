@@ -83,7 +83,9 @@ func (s *Sweeper) Returning(client string) {
 // Run counts the graces of wills and takes part in the election until ctx is done.
 func (s *Sweeper) Run(ctx context.Context) {
 	s.willed = table[*Will]{decode: DecodeWill, bad: s.unreadable,
-		saw:     func(_ string, r Stored[*Will]) { s.withWills(func(w *Wills) { w.Saw(r.Record, r.Revision, time.Now()) }) },
+		saw: func(_ string, r Stored[*Will]) {
+			s.withWills(func(w *Wills) { w.Saw(r.Record, r.Revision, time.Now()) })
+		},
 		removed: func(_ string, r *Will) { s.withWills(func(w *Wills) { w.Removed(r.Connection) }) }}
 	var work sync.WaitGroup
 	defer work.Wait()
