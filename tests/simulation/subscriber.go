@@ -20,6 +20,7 @@ type subscriber struct {
 
 	held       map[uint16]bool // identifiers of QoS 2 received and not released
 	subscribed time.Time       // when the SUBACK was read; zero: it was not
+	late       bool            // the SUBACK did not wait for everything (subscribeWait)
 	stays      []*stay         // connections with a subscription, of a clean session
 	arrivals   map[string][]arrival
 	lossAt     time.Time
@@ -116,6 +117,7 @@ func (s *subscriber) subscribe(ctx context.Context) (*stay, error) {
 		}
 		s.subscribed = time.Now()
 		here.answered, here.from = s.stamp, s.subscribed
+		s.late = here.answered.Sub(here.asked) >= subscribeWait
 		s.w.trace.say("%s is subscribed to %s at QoS %d by %s, after %v", s.id, s.filter, s.qos, s.at.name, here.answered.Sub(here.asked))
 		return here, nil
 	}

@@ -108,7 +108,7 @@ type world struct {
 
 // counted are what a check looked at, so that one that looks at nothing is seen.
 type counted struct {
-	Sent, Acked, Stored, Delivered, CleanRequired, CleanExcused, Once, OnceExcused, OrderExcused, Wills, WillsForbidden, WillsRequired, Takeovers, Judged, Connections int
+	Sent, Acked, Stored, Delivered, DeliveredExcused, CleanRequired, CleanExcused, Once, OnceExcused, OrderExcused, Wills, WillsForbidden, WillsRequired, Takeovers, Judged, Connections int
 }
 
 func (c counted) String() string {
