@@ -213,10 +213,13 @@ func pauseCommand(o *lab.Options, pause bool) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return l.Pause(cmd.Context(), args[0], strings.Join(args[1:], ""), pause)
+			if pause {
+				return l.Pause(cmd.Context(), args[0], strings.Join(args[1:], ""))
+			}
+			return l.Resume(cmd.Context(), args[0], strings.Join(args[1:], ""))
 		}}
 	if pause {
-		c.Use, c.Short = "pause NAMESPACE/POD [CONTAINER]", "Stop a container's process where it stands (SIGSTOP)"
+		c.Use, c.Short = "pause NAMESPACE/POD [CONTAINER]", "Stop every process of a container where it stands"
 	}
 	return c
 }

@@ -24,21 +24,24 @@ func (l *Lab) Kill(ctx context.Context, name, container string) error {
 	return nil
 }
 
-// Pause stops a container's process where it stands, its connections open; Resume
-// lets it go on.
-func (l *Lab) Pause(ctx context.Context, name, container string, pause bool) error {
-	pid, err := l.containerPID(ctx, name, container)
+// Pause stops every process of a container where it stands, its connections open (the
+// freezer of its cgroup); Resume lets them go on.
+func (l *Lab) Pause(ctx context.Context, name, container string) error {
+	return l.freeze(ctx, "pause", name, container)
+}
+
+// Resume undoes Pause.
+func (l *Lab) Resume(ctx context.Context, name, container string) error {
+	return l.freeze(ctx, "resume", name, container)
+}
+
+func (l *Lab) freeze(ctx context.Context, operation, name, container string) error {
+	socket, id, err := l.container(ctx, name, container)
 	if err != nil {
 		return err
 	}
-	signal := syscall.SIGCONT
-	if pause {
-		signal = syscall.SIGSTOP
-	}
-	if err := syscall.Kill(pid, signal); err != nil {
-		return fmt.Errorf("pause pod %s: pid %d: %w", name, pid, err)
-	}
-	return nil
+	_, err = command(ctx, nil, "/usr/bin/ctr", "--address", socket, "--namespace", "k8s.io", "tasks", operation, id)
+	return err
 }
 
 // podStatus is the part of a pod that says what runs of it, and where.
@@ -58,35 +61,44 @@ type containerStatus struct {
 
 // containerPID finds the process of a container on its node.
 func (l *Lab) containerPID(ctx context.Context, name, container string) (int, error) {
-	up, err := l.mustBeUp()
+	socket, id, err := l.container(ctx, name, container)
 	if err != nil {
 		return 0, err
+	}
+	tasks, err := command(ctx, nil, "/usr/bin/ctr", "--address", socket, "--namespace", "k8s.io", "tasks", "list")
+	if err != nil {
+		return 0, err
+	}
+	return taskPID(tasks, id)
+}
+
+// container finds a container: the socket of its node's containerd, and its id there.
+func (l *Lab) container(ctx context.Context, name, container string) (socket, id string, err error) {
+	up, err := l.mustBeUp()
+	if err != nil {
+		return "", "", err
 	}
 	namespace, pod, is := strings.Cut(name, "/")
 	if !is {
-		return 0, fmt.Errorf("%q must be namespace/pod", name)
+		return "", "", fmt.Errorf("%q must be namespace/pod", name)
 	}
 	text, err := l.kubectl(ctx, nil, "-n", namespace, "get", "pod", pod, "-o", "json")
 	if err != nil {
-		return 0, err
+		return "", "", err
 	}
 	var s podStatus
 	if err := json.Unmarshal([]byte(text), &s); err != nil {
-		return 0, fmt.Errorf("read pod %s: %w", name, err)
+		return "", "", fmt.Errorf("read pod %s: %w", name, err)
 	}
 	c, err := s.container(container)
 	if err != nil {
-		return 0, fmt.Errorf("pod %s: %w", name, err)
+		return "", "", fmt.Errorf("pod %s: %w", name, err)
 	}
 	at := slices.IndexFunc(up.nodes(), func(n Node) bool { return n.Name == s.Spec.NodeName })
 	if at < 0 {
-		return 0, fmt.Errorf("pod %s is on no node of the lab (%q)", name, s.Spec.NodeName)
+		return "", "", fmt.Errorf("pod %s is on no node of the lab (%q)", name, s.Spec.NodeName)
 	}
-	tasks, err := command(ctx, nil, "/usr/bin/ctr", "--address", up.nodes()[at].Containerd, "--namespace", "k8s.io", "tasks", "list")
-	if err != nil {
-		return 0, err
-	}
-	return taskPID(tasks, strings.TrimPrefix(c.ContainerID, "containerd://"))
+	return up.nodes()[at].Containerd, strings.TrimPrefix(c.ContainerID, "containerd://"), nil
 }
 
 // container finds one by name, or the only one.
