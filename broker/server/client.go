@@ -25,6 +25,8 @@ type client struct {
 	lock    sync.Mutex
 	session *session.Session
 	conn    *connection
+	// claimant is the CONNECT that is taking the identifier over in a cluster.
+	claimant *connection
 	// last is the connection before: what it sent may still be on its way.
 	last *connection
 	// online is conn != nil, readable without the lock.

@@ -239,6 +239,14 @@ func (c *connection) takeUp(ctx context.Context, p *mqtt.Connect, grants *access
 	c.client, c.lock, c.identity, c.ws = cl, &cl.lock, grants.ClientID(), s.workspace(grants.Workspace())
 	present := false
 	if s.shared != nil {
+		cl.lock.Lock()
+		cl.claimant = c
+		cl.lock.Unlock()
+		defer func() {
+			cl.lock.Lock()
+			cl.claimant = nil
+			cl.lock.Unlock()
+		}()
 		var r *refusal
 		if present, r = c.takeOverShared(ctx, p, grants); r != nil {
 			return r
@@ -327,8 +335,9 @@ func (c *connection) attach(ctx context.Context, cl *client, p *mqtt.Connect, gr
 		s.shared.Member.Refused()
 		return &refusal{code: mqtt.ServerUnavailable, label: "fenced", detail: "this replica has lost the shared stores; try again"}
 	}
-	if s.shared != nil && s.shared.holders.overtaken(cl.id, c.held) {
-		// Claimed by another connection since, which may not have found this one to end. A
+	if s.shared != nil && (c.gaveUp.Load() || s.shared.holders.overtaken(cl.id, c.held)) {
+		// Claimed by another connection since, which has been told that this one gives up, or
+		// may not have found it to end. A
 		// claim whose answer came late is met here too: a clean session has no record that
 		// would tell. What is known after this finds the connection (ownerChanged).
 		cl.lock.Unlock()

@@ -78,6 +78,7 @@ type connection struct {
 	how           cluster.Ending // how it ended, once detached
 	taken, clean  bool           // ended by a takeover, with a clean start
 	elsewhere     bool           // by a connection of another replica
+	gaveUp        atomic.Bool    // its claim was given up before it was attached (Release)
 	recheck, idle *task
 	owed          []func()      // what ends the wait for PUBRECs that have not left
 	readerWake    chan struct{} // not nil while the reader waits for room

@@ -99,9 +99,15 @@ func (s *Server) Release(_ mesh.Peer, r mesh.Release, answer func(mesh.Released)
 	}
 	cl.lock.Lock()
 	open, last := cl.conn, cl.last
+	if cl.claimant != nil {
+		// One that is still claiming gives up: its claim is not the owner record's, or is about
+		// to be overtaken; what it has confirmed so far makes the other read again. Without
+		// this it would serve until it learns of the other's claim, and what it takes meanwhile
+		// it could not record. If its claim is the newer one after all, its device tries again.
+		cl.claimant.gaveUp.Store(true)
+	}
 	cl.lock.Unlock()
 	if last == nil {
-		// One that is still claiming gives up by itself: its claim is not the owner record's.
 		answer(mesh.Released{Ended: mesh.GaveUpClaim})
 		return
 	}

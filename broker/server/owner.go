@@ -116,6 +116,9 @@ func (c *connection) takeOver(ctx context.Context, p *mqtt.Connect, grants *acce
 		return false, errForeign
 	}
 	for {
+		if c.gaveUp.Load() {
+			return false, fmt.Errorf("%w: another connection has claimed the client identifier", errBusy)
+		}
 		present, err = c.confirm(ctx, p, grants, f)
 		if !errors.Is(err, state.ErrConflict) {
 			return present, err
