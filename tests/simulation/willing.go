@@ -35,6 +35,10 @@ func (d *willing) run(ctx context.Context) {
 		will := &mqtt.Will{Topic: inbox + "w/" + d.id, Payload: fmt.Append(nil, number), QoS: 1, Delay: d.delay}
 		_, err := d.connect(ctx, 10, will)
 		if err != nil {
+			// Its CONNECT may have been taken all the same, and then its next will counts.
+			if number > 1 && d.went.After(d.lives[number-2].to) {
+				d.lives[number-2].calling = d.went
+			}
 			return
 		}
 		if number > 1 {
