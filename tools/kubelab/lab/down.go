@@ -16,7 +16,12 @@ import (
 // Down takes the lab down, in whatever state it is, and deletes its folder. There
 // being none is no error.
 func (l *Lab) Down(ctx context.Context) error {
-	return l.exclusively(func() error { return l.down(ctx) })
+	return l.exclusively(func() error {
+		if err := l.down(ctx); err != nil {
+			return err
+		}
+		return os.Remove(l.lock()) // whoever waits for it has the file open, and finds nothing to do
+	})
 }
 
 func (l *Lab) down(ctx context.Context) error {
@@ -43,11 +48,16 @@ func (l *Lab) down(ctx context.Context) error {
 	if err := l.stopAll(ctx); err != nil {
 		return err
 	}
+	files, err := l.runtimeFiles()
+	if err != nil {
+		return err
+	}
 	// From here on each step is tried whatever became of the others.
 	errs := []error{
 		machine.Unmount(l.Dir),
 		all.network().Remove(ctx),
 		machine.Cgroup(bridge).Remove(),
+		removeRuntimeFiles(files),
 	}
 	if known != nil {
 		errs = append(errs, known.Sysctls.Restore())

@@ -97,12 +97,14 @@ func (l *Lab) save(s state) error {
 // table is the lab's processes.
 func (l *Lab) table() (*process.Table, error) { return process.Open(l.Dir) }
 
+func (l *Lab) lock() string { return l.Dir + ".lock" }
+
 // exclusively does something that no other command may do at the same time.
 func (l *Lab) exclusively(do func() error) error {
 	if err := os.MkdirAll(filepath.Dir(l.Dir), 0o755); err != nil {
 		return err
 	}
-	path := l.Dir + ".lock"
+	path := l.lock()
 	guard, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return fmt.Errorf("lock the lab: %w", err)

@@ -237,3 +237,27 @@ func TestOnlyAListenerOnEveryAddressTakesAPort(t *testing.T) {
 		t.Errorf("ports %v, want 6443 and 2380: not one on loopback, nor a connection", got)
 	}
 }
+
+func TestOnlyTheLabsOwnRuntimeFilesAreItsOwn(t *testing.T) {
+	l := plan(t, 1)
+	bundle := l.file("n1", "run", "io.containerd.runtime.v2.task", "k8s.io", "abc")
+	if err := os.MkdirAll(bundle, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for address, want := range map[string][]string{
+		"unix:///run/containerd/s/0123": {"/run/containerd/runc/k8s.io/abc", "/var/lib/cni/results/cni-loopback-abc-lo", "/run/containerd/s/0123"},
+		"unix:///etc/passwd":            {"/run/containerd/runc/k8s.io/abc", "/var/lib/cni/results/cni-loopback-abc-lo"},
+	} {
+		if err := os.WriteFile(filepath.Join(bundle, "address"), []byte(address), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		files, err := l.runtimeFiles()
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = slices.DeleteFunc(files, func(f string) bool { return strings.HasPrefix(f, cniResults+"/kubelab-") }) // of a lab that is up
+		if !slices.Equal(files, want) {
+			t.Errorf("%s: %q, want %q", address, files, want)
+		}
+	}
+}
