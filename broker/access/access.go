@@ -131,6 +131,17 @@ func (a *Access) load(ctx context.Context, id string) (*known, error) {
 	return k, nil
 }
 
+// lastKnown is the client as this replica knew it last, without asking the store.
+func (a *Access) lastKnown(_ context.Context, id string) (*known, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	k := a.clients[id]
+	if k != nil && k.err != nil {
+		return nil, unavailable("read API client", k.err)
+	}
+	return k, nil
+}
+
 // learn compiles a record, or finds it compiled.
 func (a *Access) learn(id string, record state.Record) *known {
 	a.mu.Lock()

@@ -30,7 +30,30 @@ const (
 // invalid where it is not known. Errors: ErrRefused, ErrThrottled (a
 // *ThrottledError), ErrUnavailable.
 func (a *Access) SignIn(ctx context.Context, userName string, password []byte, remote netip.Addr) (*Grants, error) {
-	k, c, err := a.authenticate(ctx, userName, password, remote, true)
+	return a.signIn(ctx, userName, password, remote, a.load)
+}
+
+// lookWait is how long SignInToLook waits for the store.
+const lookWait = time.Second
+
+// SignInToLook is SignIn for what only shows how the broker is. While the store does not
+// answer, a client counts as it was last known here: that is when somebody has to look.
+// One that was disabled or rotated by another replica meanwhile is still let look.
+func (a *Access) SignInToLook(ctx context.Context, userName string, password []byte, remote netip.Addr) (*Grants, error) {
+	asking, cancel := context.WithTimeout(ctx, lookWait)
+	g, err := a.signIn(asking, userName, password, remote, a.load)
+	cancel()
+	if !errors.Is(err, ErrUnavailable) || ctx.Err() != nil {
+		return g, err
+	}
+	return a.signIn(ctx, userName, password, remote, a.lastKnown)
+}
+
+// loader finds an API client; nil if there is none.
+type loader func(ctx context.Context, id string) (*known, error)
+
+func (a *Access) signIn(ctx context.Context, userName string, password []byte, remote netip.Addr, load loader) (*Grants, error) {
+	k, c, err := a.authenticate(ctx, userName, password, remote, true, load)
 	if err != nil {
 		return nil, err
 	}
@@ -41,7 +64,7 @@ func (a *Access) SignIn(ctx context.Context, userName string, password []byte, r
 // separated by spaces; empty means all the client has. Errors as of SignIn, and
 // ErrScope.
 func (a *Access) Token(ctx context.Context, clientID, secret, scope string, remote netip.Addr) (Token, error) {
-	k, _, err := a.authenticate(ctx, clientID, []byte(secret), remote, false)
+	k, _, err := a.authenticate(ctx, clientID, []byte(secret), remote, false, a.load)
 	if err != nil {
 		return Token{}, err
 	}
@@ -49,7 +72,7 @@ func (a *Access) Token(ctx context.Context, clientID, secret, scope string, remo
 }
 
 // authenticate is a sign-in with the throttle around it.
-func (a *Access) authenticate(ctx context.Context, userName string, password []byte, remote netip.Addr, tokens bool) (*known, credential, error) {
+func (a *Access) authenticate(ctx context.Context, userName string, password []byte, remote netip.Addr, tokens bool, load loader) (*known, credential, error) {
 	name := nameDigest(userName)
 	if userName == "" {
 		// A bearer token names no user before it is read. Failures count against that
@@ -63,9 +86,9 @@ func (a *Access) authenticate(ctx context.Context, userName string, password []b
 	var c credential
 	var err error
 	if tokens && looksLikeToken(password) {
-		k, c, err = a.byToken(ctx, userName, string(password))
+		k, c, err = a.byToken(ctx, userName, string(password), load)
 	} else {
-		k, c, err = a.bySecret(ctx, userName, string(password))
+		k, c, err = a.bySecret(ctx, userName, string(password), load)
 	}
 	switch {
 	case err == nil:
@@ -85,8 +108,8 @@ func nameDigest(userName string) (d [16]byte) {
 
 // bySecret checks a secret. A client there is not, and a disabled one, cost the
 // same work as any other.
-func (a *Access) bySecret(ctx context.Context, id, secret string) (*known, credential, error) {
-	k, err := a.load(ctx, id)
+func (a *Access) bySecret(ctx context.Context, id, secret string, load loader) (*known, credential, error) {
+	k, err := load(ctx, id)
 	if err != nil {
 		return nil, credential{}, err
 	}
@@ -107,7 +130,7 @@ func (a *Access) bySecret(ctx context.Context, id, secret string) (*known, crede
 }
 
 // byToken checks an access token.
-func (a *Access) byToken(ctx context.Context, userName, token string) (*known, credential, error) {
+func (a *Access) byToken(ctx context.Context, userName, token string, load loader) (*known, credential, error) {
 	who, err := a.readToken(ctx, token)
 	if err != nil {
 		return nil, credential{}, err
@@ -115,7 +138,7 @@ func (a *Access) byToken(ctx context.Context, userName, token string) (*known, c
 	if userName != "" && userName != who.client {
 		return nil, credential{}, ErrRefused
 	}
-	k, err := a.load(ctx, who.client)
+	k, err := load(ctx, who.client)
 	if err != nil {
 		return nil, credential{}, err
 	}

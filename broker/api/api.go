@@ -18,6 +18,9 @@ import (
 // Access is what the API needs of package access.
 type Access interface {
 	SignIn(ctx context.Context, userName string, password []byte, remote netip.Addr) (*access.Grants, error)
+	// SignInToLook is SignIn for routes that show how the broker is, which must work while
+	// the store does not.
+	SignInToLook(ctx context.Context, userName string, password []byte, remote netip.Addr) (*access.Grants, error)
 	Token(ctx context.Context, clientID, secret, scope string, remote netip.Addr) (access.Token, error)
 	Clients
 }

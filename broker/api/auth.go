@@ -65,7 +65,7 @@ func (c caller) visible(g topic.Grammar, workspace string) func(string) bool {
 func (a *API) signedIn(route route) http.HandlerFunc {
 	scope := route.scope
 	return func(w http.ResponseWriter, r *http.Request) {
-		grants, refused := a.signIn(r)
+		grants, refused := a.signIn(r, route.look)
 		if refused == nil && !grants.Scope(scope) && !(scope == ScopeClients && grants.Scope(ScopeAllClients)) {
 			refused = refuse(http.StatusForbidden, codeScope, "the client %q lacks the scope %s", grants.ClientID(), scope)
 		}
@@ -101,7 +101,7 @@ func (a *API) shared(route route, w http.ResponseWriter, r *http.Request, c call
 
 // signIn checks the credential as a CONNECT's: a bearer token is the password of
 // the client it names.
-func (a *API) signIn(r *http.Request) (*access.Grants, *refusal) {
+func (a *API) signIn(r *http.Request, look bool) (*access.Grants, *refusal) {
 	id, secret, basic := r.BasicAuth()
 	if !basic {
 		scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
@@ -112,7 +112,11 @@ func (a *API) signIn(r *http.Request) (*access.Grants, *refusal) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), signInBound)
 	defer cancel()
-	grants, err := a.o.Access.SignIn(ctx, id, []byte(secret), a.remote(r))
+	signIn := a.o.Access.SignIn
+	if look {
+		signIn = a.o.Access.SignInToLook
+	}
+	grants, err := signIn(ctx, id, []byte(secret), a.remote(r))
 	var throttled *access.ThrottledError
 	if err != nil {
 		a.countFailure(err)

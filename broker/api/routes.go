@@ -37,8 +37,11 @@ type route struct {
 	// values. One that is late takes its slot itself, once its body is read: anybody
 	// may send it one, as slowly as they like.
 	probe, heavy, late bool
-	open               http.HandlerFunc
-	handler            handler
+	// look routes show how the broker is, and take a credential as it was last known while
+	// the store does not answer.
+	look    bool
+	open    http.HandlerFunc
+	handler handler
 }
 
 func (a *API) routes() []route {
@@ -63,8 +66,8 @@ func (a *API) routes() []route {
 		{method: "POST", path: "/api/v1/api-clients/{id}/disable", scope: ScopeClients, handler: a.disableClient, admin: true},
 		{method: "POST", path: "/api/v1/api-clients/{id}/enable", scope: ScopeClients, handler: a.enableClient, admin: true},
 
-		{method: "GET", path: "/api/v1/system/uns/settings/status", scope: ScopeSettings, handler: a.status, admin: true},
-		{method: "GET", path: "/api/v1/system/uns/broker", scope: ScopeSettings, handler: a.overview, admin: true},
+		{method: "GET", path: "/api/v1/system/uns/settings/status", scope: ScopeSettings, handler: a.status, admin: true, look: true},
+		{method: "GET", path: "/api/v1/system/uns/broker", scope: ScopeSettings, handler: a.overview, admin: true, look: true},
 	}
 }
 
