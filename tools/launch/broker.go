@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"go.yaml.in/yaml/v3"
@@ -52,9 +53,10 @@ type Broker struct {
 	HTTP string
 	CA   *Authority // nil without TLS
 
-	binary  string
-	env     []string
-	process *Process
+	binary string
+	env    []string
+	// process is the present one, or the last; others look at it while it is started again.
+	process atomic.Pointer[Process]
 	printed strings.Builder // by the lives before this one
 }
 
@@ -165,7 +167,7 @@ func (b *Broker) Start(ctx context.Context) error {
 		return err
 	}
 	if err := b.Ready(ctx); err != nil {
-		b.process.Kill()
+		b.Process().Kill()
 		return err
 	}
 	return nil
@@ -173,8 +175,8 @@ func (b *Broker) Start(ctx context.Context) error {
 
 // Launch starts the broker and does not wait for anything.
 func (b *Broker) Launch() error {
-	if b.process != nil {
-		b.printed.WriteString(b.process.Output())
+	if b.Process() != nil {
+		b.printed.WriteString(b.Process().Output())
 	}
 	p, err := Start(Spec{
 		Name: "broker", Path: b.binary, Dir: b.Dir, Env: b.env,
@@ -183,7 +185,7 @@ func (b *Broker) Launch() error {
 	if err != nil {
 		return err
 	}
-	b.process = p
+	b.process.Store(p)
 	return nil
 }
 
@@ -199,10 +201,10 @@ func (b *Broker) Ready(ctx context.Context) error {
 			return nil
 		}
 		select {
-		case <-b.process.Exited():
-			return fmt.Errorf("broker ended before it was ready; it printed:\n%s", b.process.Output())
+		case <-b.Process().Exited():
+			return fmt.Errorf("broker ended before it was ready; it printed:\n%s", b.Process().Output())
 		case <-ctx.Done():
-			return fmt.Errorf("broker is not ready: %w; last answer: %w; it printed:\n%s", ctx.Err(), last, b.process.Output())
+			return fmt.Errorf("broker is not ready: %w; last answer: %w; it printed:\n%s", ctx.Err(), last, b.Process().Output())
 		case <-ticker.C:
 		}
 	}
@@ -235,27 +237,27 @@ func (b *Broker) askReady(ctx context.Context, last error) (bool, error) {
 func (b *Broker) SetBinary(path string) { b.binary = path }
 
 // Process returns the running process, or the last one; nil before Start.
-func (b *Broker) Process() *Process { return b.process }
+func (b *Broker) Process() *Process { return b.process.Load() }
 
 // Kill is kill -9; it returns once the broker is gone.
 func (b *Broker) Kill() {
-	if b.process != nil {
-		b.process.Kill()
+	if b.Process() != nil {
+		b.Process().Kill()
 	}
 }
 
 // Stop stops the broker as an operator would, with SIGTERM.
 func (b *Broker) Stop(grace time.Duration) error {
-	if b.process == nil {
+	if b.Process() == nil {
 		return nil
 	}
-	return b.process.Stop(grace)
+	return b.Process().Stop(grace)
 }
 
 // Output returns what the broker has printed over all its lives.
 func (b *Broker) Output() string {
-	if b.process == nil {
+	if b.Process() == nil {
 		return ""
 	}
-	return b.printed.String() + b.process.Output()
+	return b.printed.String() + b.Process().Output()
 }
