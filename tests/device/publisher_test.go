@@ -65,7 +65,9 @@ func refuseFirst(l net.Listener) error {
 			}
 		}
 	}
-	ack := func(id uint16, code mqtt.ReasonCode) { _, _ = c.Write(mqtt.AppendAck(nil, mqtt.V5, mqtt.PUBACK, id, code)) }
+	ack := func(id uint16, code mqtt.ReasonCode) {
+		_, _ = c.Write(mqtt.AppendAck(nil, mqtt.V5, mqtt.PUBACK, id, code))
+	}
 	var ids []uint16
 	for range 3 {
 		p, err := next()

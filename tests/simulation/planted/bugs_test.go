@@ -32,13 +32,6 @@ var bugs = []bug{
 		seeds: []uint64{1, 2, 3, 4, 5, 6}, args: []string{"-long", "3m"}, violation: "though both sides are QoS 2",
 	},
 	{
-		name: "B5", without: "a position beyond what a read shows is judged by an append, for reads may be old",
-		file:  "server/owner.go",
-		old:   "		case last >= p.Sequence: // the read lags\n",
-		new:   "		case planted(\"B5\"):\n			return false, nil\n		case last >= p.Sequence: // the read lags\n",
-		seeds: []uint64{7, 13, 14, 15}, args: []string{"-long", "5m"}, violation: "though both sides are QoS 2",
-	},
-	{
 		name: "will", without: "the owner record is touched before a will is sent: it is sent though its device is back",
 		file:  "cluster/sending.go",
 		old:   "	dead, err := s.touch(ctx, &marked, how, may)\n",

@@ -66,16 +66,17 @@ func (b *bucket) Apply(ctx context.Context, writes []state.Write) []state.Result
 		own[i] = w
 		own[i].Value = slices.Clone(w.Value)
 	}
-	var results []state.Result // written where it lands, read once the answer is back
+	var landed []state.Result // written where it lands, perhaps after this has returned; read once the answer is back
 	err := b.refuse(writes)
 	if err == nil {
-		err = b.conn.write(ctx, "write "+b.name, true, func() { results = b.client.server.land(b.conn, b.name, own) })
+		err = b.conn.write(ctx, "write "+b.name, true, func() { landed = b.client.server.land(b.conn, b.name, own) })
 	}
-	if err != nil {
-		results = make([]state.Result, len(writes))
-		for i := range results {
-			results[i].Err = fmt.Errorf("%v %q in %s: %w", own[i].Op, own[i].Key, b.name, err)
-		}
+	if err == nil {
+		return landed
+	}
+	results := make([]state.Result, len(writes))
+	for i := range results {
+		results[i].Err = fmt.Errorf("%v %q in %s: %w", own[i].Op, own[i].Key, b.name, err)
 	}
 	return results
 }
