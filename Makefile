@@ -10,7 +10,7 @@ RELEASE   ?=
 PACKAGES  ?= ./...
 # Clusters of real processes that are killed and cut take minutes and want the machine
 # to themselves: `make test-cluster`.
-TESTED = $(if $(filter ./...,$(PACKAGES)),$(shell go list ./... | grep -vE '/tests/(cluster|alerts)$$'),$(PACKAGES))
+TESTED = $(if $(filter ./...,$(PACKAGES)),$(shell go list ./... | grep -vE '/tests/(cluster|alerts|backup|upgrading)$$'),$(PACKAGES))
 TESTFLAGS ?=
 FUZZTIME  ?= 20s
 SOAKTIME  ?= 10m
@@ -43,7 +43,7 @@ test: setup ## Run the tests with the race detector; the last line counts passed
 .PHONY: test-cluster
 test-cluster: setup ## Kill, pause, slow and cut clusters of real processes at memberTTL T (5s); writes runbooks/failure-table.md
 	go test -count 1 -timeout 90m -v ./tests/cluster -T $(T) -rewrite
-	go test -count 1 -timeout 30m -v ./tests/alerts
+	go test -count 1 -timeout 30m -v ./tests/alerts ./tests/backup ./tests/upgrading
 
 # A cluster of yours instead of the lab: its kubeconfig, and the registry it pulls from.
 E2E_KUBECONFIG ?=
