@@ -8,6 +8,7 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"time"
 )
 
 // localCluster is the cluster of processes that tools/localcluster runs, harmed by its
@@ -16,6 +17,10 @@ type localCluster struct {
 	socket   string
 	replicas []string
 }
+
+// harmBound is how long the cluster may take to carry a fault out: an upgrade restarts
+// every replica.
+const harmBound = 2 * time.Minute
 
 // openCluster asks a running cluster where it is.
 func openCluster(ctx context.Context, socket string) (*localCluster, places, error) {
@@ -79,7 +84,14 @@ func (l *localCluster) harm(ctx context.Context, f fault, replica string) (strin
 		}
 		return nil
 	}
-	if err := all(ctx, harm); err != nil {
+	if ctx.Err() != nil {
+		return "", nil, ctx.Err()
+	}
+	// A command that was given is waited for, also when interrupted: whether it was carried
+	// out would not be known, and nothing would heal it.
+	doing, cancel := context.WithTimeout(context.WithoutCancel(ctx), harmBound)
+	defer cancel()
+	if err := all(doing, harm); err != nil {
 		return "", nil, err
 	}
 	var said []string
