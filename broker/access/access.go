@@ -41,7 +41,8 @@ type Access struct {
 	ended chan struct{}
 
 	mu      sync.Mutex
-	clients map[string]*known // as last read or watched
+	clients map[string]*known // as last read, written or watched
+	gone    map[string]uint64 // revision of a deletion that was written here and not watched yet
 	slow    int               // of them with a slow secret
 	readers map[*changes]struct{}
 }
@@ -66,7 +67,7 @@ func Open(ctx context.Context, store state.Store, options Options) (*Access, err
 	}
 	a := &Access{
 		options: options, verifier: newVerifier(), throttle: newThrottle(options.Throttle), issuers: map[string]*issuer{},
-		ended: make(chan struct{}), clients: map[string]*known{}, readers: map[*changes]struct{}{},
+		ended: make(chan struct{}), clients: map[string]*known{}, gone: map[string]uint64{}, readers: map[*changes]struct{}{},
 	}
 	for _, i := range options.Issuers {
 		made, err := newIssuer(i)
@@ -158,7 +159,7 @@ func (a *Access) learn(id string, record state.Record) *known {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if k := a.clients[id]; k == nil || k.revision < record.Revision {
+	if k := a.clients[id]; record.Revision >= a.gone[id] && (k == nil || k.revision < record.Revision) {
 		a.keep(id, fresh)
 	}
 	return fresh

@@ -62,7 +62,23 @@ func (a *Access) changed(id string, record *state.Record) {
 	defer a.mu.Unlock()
 	if record == nil {
 		a.keep(id, nil)
+		delete(a.gone, id)
 	}
+	a.tell(id)
+}
+
+// removed takes in a deletion this replica wrote: what the watch says of before it is
+// not taken in any more.
+func (a *Access) removed(id string, revision uint64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.keep(id, nil)
+	a.gone[id] = revision
+	a.tell(id)
+}
+
+// tell tells the readers of OnChange of a client. mu is held.
+func (a *Access) tell(id string) {
 	for r := range a.readers {
 		r.add(id)
 	}

@@ -20,6 +20,13 @@ func TestWhileTheStoreIsAwayAClientIsLetLookAsItWasLastKnown(t *testing.T) {
 	if err := a.Disable(t.Context(), "gone"); err != nil {
 		t.Fatal(err)
 	}
+	deleted, err := a.Add(t.Context(), Client{ID: "deleted", Workspace: "plant"}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Delete(t.Context(), "deleted"); err != nil {
+		t.Fatal(err)
+	}
 	signIn(t, a, "admin", secret)
 	token, err := a.Token(t.Context(), "admin", secret, ScopeSettings, nowhere)
 	if err != nil {
@@ -37,7 +44,7 @@ func TestWhileTheStoreIsAwayAClientIsLetLookAsItWasLastKnown(t *testing.T) {
 			t.Errorf("to look, by %s: %v", what, err)
 		}
 	}
-	for id, password := range map[string]string{"admin": "wrong", "gone": disabled, "nobody": secret} {
+	for id, password := range map[string]string{"admin": "wrong", "gone": disabled, "deleted": deleted, "nobody": secret} {
 		if _, err := a.SignInToLook(t.Context(), id, []byte(password), nowhere); !errors.Is(err, ErrRefused) {
 			t.Errorf("to look, as %s: %v, want %v", id, err, ErrRefused)
 		}

@@ -67,9 +67,8 @@ func (a *Access) Add(ctx context.Context, c Client, secret string) (string, erro
 // create writes a client there is not yet.
 func (a *Access) create(ctx context.Context, c Client) error {
 	value := encodeClient(c)
-	landed, err := a.settle(ctx, c.ID, value, func() error {
-		_, err := a.bucket.Create(ctx, clientKeys+c.ID, value)
-		return err
+	landed, err := a.settle(ctx, c.ID, value, func() (uint64, error) {
+		return a.bucket.Create(ctx, clientKeys+c.ID, value)
 	})
 	switch {
 	case err != nil:
@@ -82,13 +81,16 @@ func (a *Access) create(ctx context.Context, c Client) error {
 
 // settle makes a conditional write until it has landed or lost. A value is never
 // written twice, as each has a generation or time of its own, so after a conflict
-// the value that stands there tells whose write it was.
-func (a *Access) settle(ctx context.Context, id string, value []byte, write func() error) (landed bool, err error) {
+// the value that stands there tells whose write it was. What has landed is known here
+// at once, not only when the watch repeats it: until then the store may go away, and
+// the client would be let look as it was before.
+func (a *Access) settle(ctx context.Context, id string, value []byte, write func() (uint64, error)) (landed bool, err error) {
 	unknown := false
 	for {
-		err := write()
+		revision, err := write()
 		switch {
 		case err == nil:
+			a.changed(id, &state.Record{Key: clientKeys + id, Value: value, Revision: revision})
 			return true, nil
 		case errors.Is(err, state.ErrUnknown) && ctx.Err() == nil:
 			unknown = true
@@ -100,7 +102,11 @@ func (a *Access) settle(ctx context.Context, id string, value []byte, write func
 			if err != nil && !errors.Is(err, state.ErrNotFound) {
 				return false, err
 			}
-			return err == nil && bytes.Equal(r.Value, value), nil
+			if err != nil || !bytes.Equal(r.Value, value) {
+				return false, nil
+			}
+			a.changed(id, &r)
+			return true, nil
 		default:
 			return false, err
 		}
@@ -120,9 +126,8 @@ func (a *Access) change(ctx context.Context, doing, id string, edit func(c *Clie
 		}
 		c.Changed = time.Now().UTC()
 		value := encodeClient(c)
-		landed, err := a.settle(ctx, id, value, func() error {
-			_, err := a.bucket.Update(ctx, clientKeys+id, value, revision)
-			return err
+		landed, err := a.settle(ctx, id, value, func() (uint64, error) {
+			return a.bucket.Update(ctx, clientKeys+id, value, revision)
 		})
 		if err != nil {
 			return fmt.Errorf("%s API client %q: %w", doing, id, err)
@@ -199,13 +204,15 @@ func (a *Access) Delete(ctx context.Context, id string) error {
 		if err != nil {
 			return fmt.Errorf("delete API client %q: %w", id, err)
 		}
-		_, err = a.bucket.Delete(ctx, clientKeys+id, revision)
+		removed, err := a.bucket.Delete(ctx, clientKeys+id, revision)
 		switch {
 		case err == nil:
+			a.removed(id, removed)
 			return nil
 		case errors.Is(err, state.ErrUnknown) && ctx.Err() == nil, errors.Is(err, state.ErrConflict):
 			// Read again: it may be gone, by us or by another.
-			if _, err := a.bucket.Get(ctx, clientKeys+id); errors.Is(err, state.ErrNotFound) {
+			if r, err := a.bucket.Get(ctx, clientKeys+id); errors.Is(err, state.ErrNotFound) {
+				a.removed(id, r.Revision)
 				return nil
 			}
 		default:
