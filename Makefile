@@ -12,6 +12,8 @@ PACKAGES  ?= ./...
 # to themselves: `make test-cluster`.
 TESTED = $(if $(filter ./...,$(PACKAGES)),$(shell go list ./... | grep -vE '/tests/(cluster|alerts|backup|upgrading)$$'),$(PACKAGES))
 TESTFLAGS ?=
+# -again: failed tests run once more, alone, and are listed apart when they pass then.
+AGAIN     ?=
 FUZZTIME  ?= 20s
 SOAKTIME  ?= 10m
 BENCHFLAGS ?=
@@ -38,7 +40,7 @@ setup: ## Install what the tests need: Debian packages and npm packages, if abse
 
 .PHONY: test
 test: setup ## Run the tests with the race detector; the last line counts passed and failed
-	@go run ./tools/testreport -race -timeout 14m $(TESTFLAGS) $(TESTED)
+	@go run ./tools/testreport $(AGAIN) -race -timeout 14m $(TESTFLAGS) $(TESTED)
 
 .PHONY: test-cluster
 test-cluster: setup ## Kill, pause, slow and cut clusters of real processes at memberTTL T (5s); writes runbooks/failure-table.md

@@ -4,7 +4,11 @@
 //
 //	N passed, N failed, N skipped
 //
-// Its arguments are those of `go test`. A test that has subtests is counted by
+// Its arguments are those of `go test`, after -again, if given: tests that failed then run
+// once more, each alone, and those that pass are listed as unsteady instead of failed.
+// That is for a machine nobody watches; a person wants to see every failure.
+//
+// A test that has subtests is counted by
 // its subtests, so that no promise counts twice; it counts itself only if it
 // failed on its own. A package that does not build, or dies outside its tests
 // (a panic, a timeout, a failing TestMain), counts as one failure. The exit
@@ -23,6 +27,31 @@ func main() {
 
 // run executes go test with the given arguments and returns the exit code.
 func run(args []string) int {
+	again := len(args) > 0 && args[0] == "-again"
+	if again {
+		args = args[1:]
+	}
+	r := newReport(os.Stdout)
+	whole := r.watch(args)
+	r.endAll()
+	if again && whole {
+		r.again(func(pkg, test string) *report {
+			second := newReport(os.Stdout)
+			second.watch(alone(args, pkg, test))
+			second.endAll()
+			return second
+		})
+	}
+	r.summarize()
+	if r.failed() > 0 {
+		return 1
+	}
+	return 0
+}
+
+// watch runs go test and takes in what it says. It returns whether everything was heard:
+// if not, that is a failure of its own.
+func (r *report) watch(args []string) (whole bool) {
 	cmd := exec.Command("go", append([]string{"test", "-json"}, args...)...)
 	cmd.Stderr = os.Stderr
 	events, err := cmd.StdoutPipe()
@@ -30,22 +59,19 @@ func run(args []string) int {
 		err = cmd.Start()
 	}
 	if err != nil {
-		fmt.Fprintf(os.Stderr, "testreport: start go test: %v\n", err)
-		return 1
+		r.countFailure(failure{text: fmt.Sprintf("start go test: %v", err)})
+		return false
 	}
-	r := newReport(os.Stdout)
 	readErr := r.read(events)
 	waitErr := cmd.Wait()
-	if readErr != nil {
-		fmt.Fprintf(os.Stderr, "testreport: read the output of go test: %v\n", readErr)
-	}
-	if waitErr != nil && r.failed() == 0 {
+	switch {
+	case readErr != nil:
+		r.countFailure(failure{text: fmt.Sprintf("read the output of go test: %v", readErr)})
+		return false
+	case waitErr != nil && len(r.packages) == 0 && r.failed() == 0:
 		// go test failed before any package could: a bad flag, a broken go.mod.
-		r.countFailure(fmt.Sprintf("go test: %v", waitErr))
+		r.countFailure(failure{text: fmt.Sprintf("go test: %v", waitErr)})
+		return false
 	}
-	r.finish()
-	if readErr != nil || r.failed() > 0 {
-		return 1
-	}
-	return 0
+	return true
 }

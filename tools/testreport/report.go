@@ -43,10 +43,18 @@ type report struct {
 	out      io.Writer
 	packages map[string]*pkg
 	builds   map[string][]string // compiler output by import path
-	failures []string            // each a finished text, in the order met
+	failures []failure           // in the order met
+	unsteady []failure           // that did not fail when they ran again
 	slow     []timing
 	passed   int
 	skipped  int
+}
+
+// failure is one test, or a package outside its tests, that did not pass.
+type failure struct {
+	pkg  string
+	test string // empty: the package outside its tests
+	text string // what is printed, output and all
 }
 
 type timing struct {
@@ -60,7 +68,7 @@ func newReport(out io.Writer) *report {
 
 func (r *report) failed() int { return len(r.failures) }
 
-func (r *report) countFailure(text string) { r.failures = append(r.failures, text) }
+func (r *report) countFailure(f failure) { r.failures = append(r.failures, f) }
 
 // read consumes events until the stream ends. Lines that are not events are
 // passed on, so that nothing go test says is lost.
@@ -169,7 +177,7 @@ func (r *report) endPackage(e event, p *pkg) {
 			// Unfinished: the binary died under it. A parent whose subtest
 			// failed has nothing of its own to say.
 			if !t.hasSubtests || !p.subtestFailed(names, name) {
-				r.countFailure(fmt.Sprintf("%s %s\n%s", e.Package, name, strings.Join(t.output, "")))
+				r.countFailure(failure{e.Package, name, fmt.Sprintf("%s %s\n%s", e.Package, name, strings.Join(t.output, ""))})
 			}
 		}
 	}
@@ -178,18 +186,18 @@ func (r *report) endPackage(e event, p *pkg) {
 		if e.FailedBuild != "" {
 			text = strings.Join(r.builds[e.FailedBuild], "")
 		}
-		r.countFailure(fmt.Sprintf("%s\n%s", e.Package, text))
+		r.countFailure(failure{pkg: e.Package, text: fmt.Sprintf("%s\n%s", e.Package, text)})
 	} else if len(r.failures) > before {
 		// Panics and data races of goroutines may be attributed to no test.
 		if text := strings.Join(p.output, ""); strings.Contains(text, "panic:") || strings.Contains(text, "DATA RACE") {
-			r.failures[len(r.failures)-1] += text
+			r.failures[len(r.failures)-1].text += text
 		}
 	}
 	r.slow = append(r.slow, timing{e.Package, e.Elapsed})
 	verdict := map[string]string{"pass": "ok  ", "fail": "FAIL", "skip": "none"}[e.Action]
 	fmt.Fprintf(r.out, "%s  %s  %.1fs\n", verdict, e.Package, e.Elapsed)
-	for _, text := range r.failures[before:] {
-		fmt.Fprintf(r.out, "--- FAIL: %s\n", strings.TrimRight(text, "\n"))
+	for _, f := range r.failures[before:] {
+		fmt.Fprintf(r.out, "--- FAIL: %s\n", strings.TrimRight(f.text, "\n"))
 	}
 }
 
@@ -203,8 +211,14 @@ func (p *pkg) subtestFailed(names []string, parent string) bool {
 	return false
 }
 
-// finish prints the summary. Packages that never ended count as failures.
+// finish ends the count and prints the summary.
 func (r *report) finish() {
+	r.endAll()
+	r.summarize()
+}
+
+// endAll counts packages that never ended as failures.
+func (r *report) endAll() {
 	unfinished := make([]string, 0, len(r.packages))
 	for name := range r.packages {
 		unfinished = append(unfinished, name)
@@ -213,6 +227,10 @@ func (r *report) finish() {
 	for _, name := range unfinished {
 		r.endPackage(event{Action: "fail", Package: name}, r.packages[name])
 	}
+}
+
+// summarize prints the slowest packages, what failed, and the count.
+func (r *report) summarize() {
 	sort.Slice(r.slow, func(i, j int) bool { return r.slow[i].seconds > r.slow[j].seconds })
 	if len(r.slow) > 5 {
 		fmt.Fprint(r.out, "\nslowest:")
@@ -221,10 +239,15 @@ func (r *report) finish() {
 		}
 		fmt.Fprintln(r.out)
 	}
-	if len(r.failures) > 0 {
-		fmt.Fprintln(r.out, "\nfailed:")
-		for _, text := range r.failures {
-			fmt.Fprintf(r.out, "  %s\n", strings.SplitN(text, "\n", 2)[0])
+	for _, list := range []struct {
+		title    string
+		failures []failure
+	}{{"failed at first, passed when run again alone:", r.unsteady}, {"failed:", r.failures}} {
+		if len(list.failures) > 0 {
+			fmt.Fprintf(r.out, "\n%s\n", list.title)
+		}
+		for _, f := range list.failures {
+			fmt.Fprintf(r.out, "  %s\n", strings.SplitN(f.text, "\n", 2)[0])
 		}
 	}
 	fmt.Fprintf(r.out, "\n%d passed, %d failed, %d skipped\n", r.passed, len(r.failures), r.skipped)
