@@ -16,43 +16,40 @@ import (
 	"maestrohub.io/uns/broker/metrics"
 )
 
-// ours are the pages that follow the convention of runbooks/README.md throughout.
+// ours are the pages for who runs an installation: all runbooks but the one for device
+// developers, whose blocks are programs in their languages, and UPGRADING.md.
 func ours(t *testing.T) []page {
 	t.Helper()
-	return append(pages(t, "MaestroHub*.md"), pages(t, "README.md")[0], pages(t, "not-ready.md")[0])
+	all := slices.DeleteFunc(runbooks(t, "*.md"), func(p page) bool { return p.Name() == "connect" })
+	return append(all, read(t, "UPGRADING.md"))
 }
-
-var tags = map[string]bool{"sh setup": true, "sh look": true, "sh change": true, "text healthy": true, "text unhealthy": true, "log": true, "promql": true}
 
 func TestEveryBlockIsTaggedAndParses(t *testing.T) {
 	bash, err := exec.LookPath("bash")
 	if err != nil {
 		t.Fatal(err)
 	}
+	named := regexp.MustCompile(`maestrohub-(uns|nats)\b`)
+	secrets := regexp.MustCompile(`maestrohub-nats-(auth|client|server)`) // whose names are values
 	setups := 0
 	for _, p := range ours(t) {
-		for _, b := range p.blocks {
-			if !tags[b.tag] {
-				t.Errorf("%s:%d: tag %q", b.page, b.line, b.tag)
-			}
-			if !strings.HasPrefix(b.tag, "sh ") {
+		for _, b := range p.Blocks {
+			if !strings.HasPrefix(b.Info, "sh ") {
 				continue
 			}
-			if b.tag == "sh setup" {
+			if b.Info == "sh setup" {
 				setups++
 			}
 			parse := exec.CommandContext(t.Context(), bash, "-n")
-			parse.Stdin = strings.NewReader(b.text)
+			parse.Stdin = strings.NewReader(b.Text)
 			if out, err := parse.CombinedOutput(); err != nil {
-				t.Errorf("%s:%d does not parse: %s", b.page, b.line, out)
+				t.Errorf("%s does not parse: %s", b.At(), out)
 			}
-			for _, n := range []string{"maestrohub-uns", "maestrohub-nats"} {
-				if b.tag != "sh setup" && strings.Contains(b.text, n) {
-					t.Errorf("%s:%d names %s, which is called so only where RELEASE is maestrohub", b.page, b.line, n)
-				}
+			if n := named.FindString(secrets.ReplaceAllString(b.Text, "")); b.Info != "sh setup" && n != "" {
+				t.Errorf("%s names %s, which is called so only where RELEASE is maestrohub", b.At(), n)
 			}
-			if b.tag == "sh look" && regexp.MustCompile(`\b(delete|apply|scale|patch|upgrade|rollback|edit)\b`).MatchString(b.text) {
-				t.Errorf("%s:%d is tagged as a look and changes something", b.page, b.line)
+			if b.Info == "sh look" && regexp.MustCompile(`\b(delete|apply|scale|patch|upgrade|rollback|edit)\b`).MatchString(b.Text) {
+				t.Errorf("%s is tagged as a look and changes something", b.At())
 			}
 		}
 	}
@@ -64,13 +61,13 @@ func TestEveryBlockIsTaggedAndParses(t *testing.T) {
 // The helpers of the setup block, and what the machine has: a block uses no other.
 func TestBlocksUseWhatIsThere(t *testing.T) {
 	known := map[string]bool{}
-	for _, c := range strings.Fields("kubectl helm for do done echo grep sed base64 openssl") {
+	for _, c := range strings.Fields("kubectl helm nats broker go for do done echo grep sed base64 openssl mkdir ls cat date sudo") {
 		known[c] = true
 	}
 	var defined []string
-	for _, b := range read(t, root+"/runbooks/README.md").blocks {
-		if b.tag == "sh setup" {
-			for _, m := range regexp.MustCompile(`(?m)^(\w+)\(\)`).FindAllStringSubmatch(b.text, -1) {
+	for _, b := range read(t, "runbooks/README.md").Blocks {
+		if b.Info == "sh setup" {
+			for _, m := range regexp.MustCompile(`(?m)^(\w+)\(\)`).FindAllStringSubmatch(b.Text, -1) {
 				defined = append(defined, m[1])
 				known[m[1]] = true
 			}
@@ -81,15 +78,15 @@ func TestBlocksUseWhatIsThere(t *testing.T) {
 	}
 	first := regexp.MustCompile(`(?m)(?:^|\||;|\$\(|do )\s*(?:[A-Z]+=\S+ )?([a-z_0-9]+)\b`)
 	for _, p := range ours(t) {
-		for _, b := range p.blocks {
-			if b.tag != "sh look" && b.tag != "sh change" {
+		for _, b := range p.Blocks {
+			if b.Info != "sh look" && b.Info != "sh change" {
 				continue
 			}
 			// What stands in quotes is an argument.
-			bare := regexp.MustCompile(`'[^']*'`).ReplaceAllString(b.text, "''")
+			bare := regexp.MustCompile(`'[^']*'`).ReplaceAllString(b.Text, "''")
 			for _, m := range first.FindAllStringSubmatch(bare, -1) {
 				if !known[m[1]] && m[1] != "true" {
-					t.Errorf("%s:%d uses %q", b.page, b.line, m[1])
+					t.Errorf("%s uses %q", b.At(), m[1])
 				}
 			}
 		}
@@ -104,17 +101,17 @@ func TestMetricsThatAreNamedExist(t *testing.T) {
 	name := regexp.MustCompile(`maestrohub_uns_[a-z_]+[a-z]`)
 	pattern := regexp.MustCompile(`metrics '([^']+)'`)
 	for _, p := range ours(t) {
-		text := pattern.ReplaceAllString(p.text, "")
+		text := pattern.ReplaceAllString(p.Text, "")
 		for _, n := range name.FindAllString(text, -1) {
 			if !reference[n] {
-				t.Errorf("%s: no metric %s", p.name, n)
+				t.Errorf("%s: no metric %s", p.Name(), n)
 			}
 		}
-		for _, m := range pattern.FindAllStringSubmatch(p.text, -1) {
+		for _, m := range pattern.FindAllStringSubmatch(p.Text, -1) {
 			for _, alternative := range spread(m[1]) {
 				re, err := regexp.Compile("^" + alternative)
 				if err != nil {
-					t.Errorf("%s: %v", p.name, err)
+					t.Errorf("%s: %v", p.Name(), err)
 					continue
 				}
 				found := false
@@ -122,7 +119,7 @@ func TestMetricsThatAreNamedExist(t *testing.T) {
 					found = found || re.MatchString(series)
 				}
 				if !found {
-					t.Errorf("%s: metrics '%s': nothing begins with %s", p.name, m[1], alternative)
+					t.Errorf("%s: metrics '%s': nothing begins with %s", p.Name(), m[1], alternative)
 				}
 			}
 		}
@@ -169,14 +166,68 @@ func messages(t *testing.T) []string {
 	return append(saidAt(t, "Info", "Warn", "Error"), together...)
 }
 
-// together are put together in broker/replica/readiness.go.
-var together = []string{"embedded broker: shared state does not take writes", "embedded broker: shared state takes writes",
+// together are put together in broker/replica/readiness.go and broker/certificate/follow.go.
+var together = []string{"mesh: certificate reloaded", "broker cluster: NATS client certificate reloaded",
+	"embedded broker: shared state does not take writes", "embedded broker: shared state takes writes",
 	"embedded broker: historian does not take writes", "embedded broker: historian takes writes"}
 
 // saidAt are the constant texts of the log lines of some levels.
 func saidAt(t *testing.T, levels ...string) []string {
 	t.Helper()
 	var all []string
+	inspect(t, func(n ast.Node) {
+		call, ok := n.(*ast.CallExpr)
+		if !ok || len(call.Args) == 0 {
+			return
+		}
+		selector, ok := call.Fun.(*ast.SelectorExpr)
+		if !ok || !slices.Contains(levels, selector.Sel.Name) {
+			return
+		}
+		if text, ok := constant(call.Args[0]); ok {
+			if !strings.HasPrefix(text, "broker cluster: ") && !strings.HasPrefix(text, "mesh: ") && !strings.HasPrefix(text, "embedded broker: ") {
+				text = "embedded broker: " + text
+			}
+			all = append(all, text)
+		}
+	})
+	slices.Sort(all)
+	all = slices.Compact(all)
+	if len(all) < 60 {
+		t.Fatalf("found %d log lines in the broker's sources", len(all))
+	}
+	return all
+}
+
+// errorTexts are the formats of the errors that the broker makes.
+func errorTexts(t *testing.T) (all []string) {
+	t.Helper()
+	inspect(t, func(n ast.Node) {
+		call, ok := n.(*ast.CallExpr)
+		if !ok || len(call.Args) == 0 {
+			return
+		}
+		if selector, ok := call.Fun.(*ast.SelectorExpr); ok && selector.Sel.Name == "Errorf" {
+			if text, ok := constant(call.Args[0]); ok {
+				all = append(all, text)
+			}
+		}
+	})
+	return all
+}
+
+func constant(e ast.Expr) (string, bool) {
+	lit, ok := e.(*ast.BasicLit)
+	if !ok || lit.Kind != token.STRING {
+		return "", false
+	}
+	text, err := strconv.Unquote(lit.Value)
+	return text, err == nil
+}
+
+// inspect shows every node of the broker's sources.
+func inspect(t *testing.T, visit func(ast.Node)) {
+	t.Helper()
 	err := filepath.WalkDir(root+"/broker", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || strings.Contains(path, "test/") {
 			return err
@@ -186,24 +237,7 @@ func saidAt(t *testing.T, levels ...string) []string {
 			return err
 		}
 		ast.Inspect(file, func(n ast.Node) bool {
-			call, ok := n.(*ast.CallExpr)
-			if !ok || len(call.Args) == 0 {
-				return true
-			}
-			selector, ok := call.Fun.(*ast.SelectorExpr)
-			if !ok {
-				return true
-			}
-			if lit, ok := call.Args[0].(*ast.BasicLit); ok && lit.Kind == token.STRING && slices.Contains(levels, selector.Sel.Name) {
-				text, err := strconv.Unquote(lit.Value)
-				if err != nil {
-					return true
-				}
-				if !strings.HasPrefix(text, "broker cluster: ") && !strings.HasPrefix(text, "mesh: ") && !strings.HasPrefix(text, "embedded broker: ") {
-					text = "embedded broker: " + text
-				}
-				all = append(all, text)
-			}
+			visit(n)
 			return true
 		})
 		return nil
@@ -211,31 +245,25 @@ func saidAt(t *testing.T, levels ...string) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	slices.Sort(all)
-	all = slices.Compact(all)
-	if len(all) < 60 {
-		t.Fatalf("found %d log lines in the broker's sources", len(all))
-	}
-	return all
 }
 
 // Whoever meets a line or a reason finds it, by searching for it as it is written.
 func TestTheIndexHasEveryWarningErrorAndReason(t *testing.T) {
-	index := read(t, root+"/runbooks/index.md")
+	index := read(t, "runbooks/index.md")
 	said := saidAt(t, "Warn", "Error")
 	for _, line := range said {
-		if !strings.Contains(index.text, "| `"+line+"` |") {
+		if !strings.Contains(index.Text, "| `"+line+"` |") {
 			t.Errorf("runbooks/index.md misses the line %q", line)
 		}
 	}
-	for _, m := range regexp.MustCompile("(?m)^\\| `((?:embedded broker|broker cluster|mesh): [^`]+)` \\|").FindAllStringSubmatch(index.text, -1) {
+	for _, m := range regexp.MustCompile("(?m)^\\| `((?:embedded broker|broker cluster|mesh): [^`]+)` \\|").FindAllStringSubmatch(index.Text, -1) {
 		if !slices.Contains(said, m[1]) {
 			t.Errorf("runbooks/index.md has a line that no warning or error is: %q", m[1])
 		}
 	}
 	row := regexp.MustCompile("(?m)^\\| `(\\w+)` \\| \\w+ \\| `reason`: (.*?) \\|")
 	for _, m := range row.FindAllStringSubmatch(metrics.Reference(), -1) {
-		_, section, found := strings.Cut(index.text, "### "+m[1]+"\n")
+		_, section, found := strings.Cut(index.Text, "### "+m[1]+"\n")
 		if !found {
 			t.Errorf("runbooks/index.md has no section %s", m[1])
 			continue
@@ -255,16 +283,24 @@ func TestTheIndexHasEveryWarningErrorAndReason(t *testing.T) {
 
 func TestLogLinesThatAreQuotedExist(t *testing.T) {
 	said := messages(t)
+	var errors []*regexp.Regexp
+	verb := regexp.MustCompile(`%[a-z]`)
+	for _, format := range errorTexts(t) {
+		if len(verb.ReplaceAllString(format, "")) < 20 { // else `%s: %w` is like everything
+			continue
+		}
+		errors = append(errors, regexp.MustCompile("^"+verb.ReplaceAllString(regexp.QuoteMeta(format), ".+")+"$"))
+	}
 	pattern := regexp.MustCompile(`logs '([^']+)'`)
 	for _, p := range ours(t) {
-		for _, b := range p.blocks {
+		for _, b := range p.Blocks {
 			switch {
-			case b.tag == "log" || strings.HasPrefix(b.tag, "text "):
-				for line := range strings.Lines(b.text) {
+			case b.Info == "log" || strings.HasPrefix(b.Info, "text "):
+				for line := range strings.Lines(b.Text) {
 					_, rest, found := strings.Cut(line, " time=")
 					if !found || rest == "" {
-						if b.tag == "log" {
-							t.Errorf("%s:%d: not a log line: %s", b.page, b.line, line)
+						if line = strings.TrimSpace(line); b.Info == "log" && !slices.ContainsFunc(errors, func(e *regexp.Regexp) bool { return e.MatchString(line) }) {
+							t.Errorf("%s: neither a log line nor an error of the broker's: %s", b.At(), line)
 						}
 						continue
 					}
@@ -277,15 +313,15 @@ func TestLogLinesThatAreQuotedExist(t *testing.T) {
 						found = found || s == text
 					}
 					if !found {
-						t.Errorf("%s:%d: the broker never says %q", b.page, b.line, text)
+						t.Errorf("%s: the broker never says %q", b.At(), text)
 					}
 				}
-			case strings.HasPrefix(b.tag, "sh "):
-				for _, m := range pattern.FindAllStringSubmatch(b.text, -1) {
+			case strings.HasPrefix(b.Info, "sh "):
+				for _, m := range pattern.FindAllStringSubmatch(b.Text, -1) {
 					for _, alternative := range spread(m[1]) {
 						re, err := regexp.Compile(alternative)
 						if err != nil {
-							t.Errorf("%s:%d: %v", b.page, b.line, err)
+							t.Errorf("%s: %v", b.At(), err)
 							continue
 						}
 						found := false
@@ -293,7 +329,7 @@ func TestLogLinesThatAreQuotedExist(t *testing.T) {
 							found = found || re.MatchString(s)
 						}
 						if !found && alternative != "this release reads" && alternative != "below the format floor" { // in a line's error and reason
-							t.Errorf("%s:%d: logs '%s': the broker says nothing like %q", b.page, b.line, m[1], alternative)
+							t.Errorf("%s: logs '%s': the broker says nothing like %q", b.At(), m[1], alternative)
 						}
 					}
 				}

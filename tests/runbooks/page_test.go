@@ -9,87 +9,30 @@ import (
 	"testing"
 
 	"go.yaml.in/yaml/v3"
+
+	"maestrohub.io/uns/tests/runbooks/pages"
 )
 
 const root = "../.."
 
-// block is a fenced block of a page.
-type block struct {
-	page string
-	line int
-	tag  string // "sh look"
-	text string
-}
-
 // page is a runbook as a test sees it.
 type page struct {
-	name     string // file name without .md
-	front    map[string]any
-	headings []string // "## …"
-	anchors  []string // of every heading
-	blocks   []block
-	links    []string
-	text     string
+	pages.Page
+	front map[string]any
 }
 
-var (
-	fence   = regexp.MustCompile("^```(.*)$")
-	heading = regexp.MustCompile(`^(#+) (.+)$`)
-	link    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
-)
-
+// read reads a page, named from the repository's root.
 func read(t *testing.T, path string) page {
 	t.Helper()
-	content, err := os.ReadFile(path)
+	p, err := pages.Read(root, path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := page{name: strings.TrimSuffix(filepath.Base(path), ".md"), text: string(content)}
-	text := p.text
-	skipped := 0
-	if rest, ok := strings.CutPrefix(text, "---\n"); ok {
-		front, body, found := strings.Cut(rest, "\n---\n")
-		if !found {
-			t.Fatalf("%s: the front matter does not end", path)
-		}
-		if err := yaml.Unmarshal([]byte(front), &p.front); err != nil {
-			t.Fatalf("%s: front matter: %v", path, err)
-		}
-		skipped, text = strings.Count(front, "\n")+3, body
+	whole := page{Page: p}
+	if err := yaml.Unmarshal([]byte(p.Front), &whole.front); err != nil {
+		t.Fatalf("%s: front matter: %v", path, err)
 	}
-	var in *block
-	for n, line := range strings.Split(text, "\n") {
-		m := fence.FindStringSubmatch(line)
-		switch {
-		case in != nil && m != nil:
-			p.blocks, in = append(p.blocks, *in), nil
-		case in != nil:
-			in.text += line + "\n"
-		case m != nil:
-			in = &block{page: p.name, line: n + 1 + skipped, tag: m[1]}
-		default:
-			if h := heading.FindStringSubmatch(line); h != nil {
-				if h[1] == "##" {
-					p.headings = append(p.headings, h[2])
-				}
-				p.anchors = append(p.anchors, anchor(h[2]))
-			}
-			for _, l := range link.FindAllStringSubmatch(line, -1) {
-				p.links = append(p.links, l[1])
-			}
-		}
-	}
-	if in != nil {
-		t.Errorf("%s: the block at line %d does not end", path, in.line)
-	}
-	return p
-}
-
-// anchor is a heading's, as GitHub makes it.
-func anchor(heading string) string {
-	s := strings.ToLower(heading)
-	s = regexp.MustCompile(`[^\p{L}\p{N} _-]`).ReplaceAllString(s, "")
-	return strings.ReplaceAll(s, " ", "-")
+	return whole
 }
 
 // rule is an alert as its file has it.
@@ -134,7 +77,8 @@ func rules(t *testing.T) map[string]rule {
 var sections = []string{"In one breath", "What devices and people see", "Is it real?", "Decide", "Stop the harm",
 	"Find the cause", "Verify", "Do not", "Escalate", "Afterwards"}
 
-func pages(t *testing.T, pattern string) []page {
+// runbooks are the pages whose names match.
+func runbooks(t *testing.T, pattern string) []page {
 	t.Helper()
 	files, err := filepath.Glob(root + "/runbooks/" + pattern)
 	if err != nil || len(files) == 0 {
@@ -142,66 +86,66 @@ func pages(t *testing.T, pattern string) []page {
 	}
 	var all []page
 	for _, f := range files {
-		all = append(all, read(t, f))
+		all = append(all, read(t, "runbooks/"+filepath.Base(f)))
 	}
 	return all
 }
 
 func TestEveryAlertHasAPageThatSaysWhatTheRuleSays(t *testing.T) {
 	alerts := rules(t)
-	index := read(t, root+"/runbooks/README.md")
+	index := read(t, "runbooks/README.md")
 	seen := map[string]bool{}
-	for _, p := range pages(t, "MaestroHub*.md") {
-		r, ok := alerts[p.name]
+	for _, p := range runbooks(t, "MaestroHub*.md") {
+		r, ok := alerts[p.Name()]
 		if !ok {
-			t.Errorf("runbooks/%s.md is the page of no alert", p.name)
+			t.Errorf("runbooks/%s.md is the page of no alert", p.Name())
 			continue
 		}
-		seen[p.name] = true
+		seen[p.Name()] = true
 		for key, want := range map[string]string{"alert": r.Alert, "severity": r.Labels["severity"], "for": r.For, "group": r.group} {
 			if got := p.front[key]; got != want {
-				t.Errorf("%s: %s: %v in the front matter, the rule has %s", p.name, key, got, want)
+				t.Errorf("%s: %s: %v in the front matter, the rule has %s", p.Name(), key, got, want)
 			}
 		}
 		for _, key := range []string{"first-response", "owner", "dashboard", "related", "values"} {
 			if _, ok := p.front[key]; !ok {
-				t.Errorf("%s: no %s in the front matter", p.name, key)
+				t.Errorf("%s: no %s in the front matter", p.Name(), key)
 			}
 		}
 		if related, ok := p.front["related"].([]any); ok {
 			for _, name := range related {
 				if _, ok := alerts[name.(string)]; !ok {
-					t.Errorf("%s: related alert %v is none", p.name, name)
+					t.Errorf("%s: related alert %v is none", p.Name(), name)
 				}
 			}
 		}
 		if _, err := os.Stat(filepath.Join(root, p.front["dashboard"].(string))); err != nil {
-			t.Errorf("%s: %v", p.name, err)
+			t.Errorf("%s: %v", p.Name(), err)
 		}
-		if !slices.Equal(p.headings, sections) {
-			t.Errorf("%s has the sections %q, want %q", p.name, p.headings, sections)
+		if !slices.Equal(p.Headings, sections) {
+			t.Errorf("%s has the sections %q, want %q", p.Name(), p.Headings, sections)
 		}
 		expr := ""
 		tags := map[string]int{}
-		for _, b := range p.blocks {
-			tags[b.tag]++
-			if b.tag == "promql" {
-				expr = b.text
+		for _, b := range p.Blocks {
+			tags[b.Info]++
+			if b.Info == "promql" {
+				expr = b.Text
 			}
 		}
 		if strings.TrimSpace(expr) != strings.TrimSpace(r.Expr) {
-			t.Errorf("%s: the expression is\n%s\nthe rule's\n%s", p.name, expr, r.Expr)
+			t.Errorf("%s: the expression is\n%s\nthe rule's\n%s", p.Name(), expr, r.Expr)
 		}
-		if words := "It is a " + r.Labels["severity"] + " that fires after `" + r.For + "` of"; !strings.Contains(p.text, words) {
-			t.Errorf("%s does not say %q", p.name, words)
+		if words := "It is a " + r.Labels["severity"] + " that fires after `" + r.For + "` of"; !strings.Contains(p.Text, words) {
+			t.Errorf("%s does not say %q", p.Name(), words)
 		}
 		for _, tag := range []string{"sh look", "text healthy", "text unhealthy"} {
 			if tags[tag] == 0 {
-				t.Errorf("%s has no block %q", p.name, tag)
+				t.Errorf("%s has no block %q", p.Name(), tag)
 			}
 		}
-		row := "| [" + p.name + "](" + p.name + ".md) | " + r.Labels["severity"] + " | " + r.group + " |"
-		if !strings.Contains(index.text, row) {
+		row := "| [" + p.Name() + "](" + p.Name() + ".md) | " + r.Labels["severity"] + " | " + r.group + " |"
+		if !strings.Contains(index.Text, row) {
 			t.Errorf("runbooks/README.md misses the row %s", row)
 		}
 	}
@@ -213,25 +157,25 @@ func TestEveryAlertHasAPageThatSaysWhatTheRuleSays(t *testing.T) {
 }
 
 func TestLinksLeadSomewhere(t *testing.T) {
-	for _, p := range pages(t, "*.md") {
-		for _, l := range p.links {
+	for _, p := range runbooks(t, "*.md") {
+		for _, l := range p.Links {
 			if strings.Contains(l, "://") {
 				continue
 			}
 			file, fragment, _ := strings.Cut(l, "#")
 			target := p
 			if file != "" {
-				path := root + "/runbooks/" + file
-				if _, err := os.Stat(path); err != nil {
-					t.Errorf("%s: %v", p.name, err)
+				path := filepath.Join("runbooks", file)
+				if _, err := os.Stat(filepath.Join(root, path)); err != nil {
+					t.Errorf("%s: %v", p.Name(), err)
 					continue
 				}
 				if strings.HasSuffix(file, ".md") {
 					target = read(t, path)
 				}
 			}
-			if fragment != "" && !slices.Contains(target.anchors, fragment) {
-				t.Errorf("%s: %s has no heading #%s, only %q", p.name, target.name, fragment, target.anchors)
+			if fragment != "" && !slices.Contains(target.Anchors, fragment) {
+				t.Errorf("%s: %s has no heading #%s, only %q", p.Name(), target.Name(), fragment, target.Anchors)
 			}
 		}
 	}
@@ -272,9 +216,9 @@ func TestValuesThatAreNamedExist(t *testing.T) {
 		return true
 	}
 	named := regexp.MustCompile("`((?:uns|storage|nats|global|networkPolicy|backup)\\.[A-Za-z.]+[A-Za-z])(?:: [^`]*)?`|--set ([A-Za-z.]+)=")
-	for _, p := range pages(t, "*.md") {
+	for _, p := range runbooks(t, "*.md") {
 		var paths []string
-		for _, m := range named.FindAllStringSubmatch(p.text, -1) {
+		for _, m := range named.FindAllStringSubmatch(p.Text, -1) {
 			paths = append(paths, m[1]+m[2])
 		}
 		if listed, ok := p.front["values"].([]any); ok {
@@ -284,7 +228,7 @@ func TestValuesThatAreNamedExist(t *testing.T) {
 		}
 		for _, path := range paths {
 			if !exists(path) {
-				t.Errorf("%s: the chart has no value %s", p.name, path)
+				t.Errorf("%s: the chart has no value %s", p.Name(), path)
 			}
 		}
 	}
