@@ -46,6 +46,7 @@ test: setup ## Run the tests with the race detector; the last line counts passed
 test-cluster: setup ## Kill, pause, slow and cut clusters of real processes at memberTTL T (5s); writes runbooks/failure-table.md
 	go test -count 1 -timeout 90m -v ./tests/cluster -T $(T) -rewrite
 	go test -count 1 -timeout 30m -v ./tests/alerts ./tests/backup ./tests/upgrading
+	go test -count 1 -timeout 30m -v -run BreakIt ./tests/runbooks -break
 
 # A cluster of yours instead of the lab: its kubeconfig, and the registry it pulls from.
 E2E_KUBECONFIG ?=

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"maestrohub.io/uns/broker/metrics"
+	"maestrohub.io/uns/tests/runbooks/pages"
 )
 
 // ours are the pages for who runs an installation: all runbooks but the one for device
@@ -292,7 +293,11 @@ func TestLogLinesThatAreQuotedExist(t *testing.T) {
 		errors = append(errors, regexp.MustCompile("^"+verb.ReplaceAllString(regexp.QuoteMeta(format), ".+")+"$"))
 	}
 	pattern := regexp.MustCompile(`logs '([^']+)'`)
-	for _, p := range ours(t) {
+	all, err := pages.All(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range all {
 		for _, b := range p.Blocks {
 			switch {
 			case b.Info == "log" || strings.HasPrefix(b.Info, "text "):
