@@ -98,6 +98,12 @@ func (o *operator) looks(t *testing.T, all []pages.Page) (ran, compared int) {
 			ran++
 			t.Run(b.At(), func(t *testing.T) {
 				said := o.runs(t, b.Text)
+				// The helper says nothing rather than fail.
+				for n := range 2 {
+					if pod := fmt.Sprintf("%s-%d ", o.r.uns(), n); strings.Contains(b.Text, "metrics '") && !strings.Contains(said, "\n"+pod) && !strings.HasPrefix(said, pod) {
+						t.Errorf("it shows no metric of %s; it printed\n%s", pod, said)
+					}
+				}
 				if i+1 == len(p.Blocks) || p.Blocks[i+1].Info != "text healthy" {
 					return
 				}
