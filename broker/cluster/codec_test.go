@@ -34,7 +34,8 @@ func init() {
 	e := Entry{Incarnation: life1("uns-0", 1), Number: 77, Phase: Stopping, Beat: 1 << 40, Oldest: 1, Newest: 9,
 		Refusing: true, Applied: Applied{1 << 33, 5}, Mesh: "uns-0.uns:7884"}
 	add("entry", e, e.Encode, func(b []byte) (any, error) { return DecodeEntry(b) })
-	o := Owner{Connection: id(3), Incarnation: life1("uns-1", 2), Identity: "pump", Workspace: "plant", Ending: Lost, Ended: -5}
+	o := Owner{Connection: id(3), Incarnation: life1("uns-1", 2), Identity: "pump", Workspace: "plant", Ending: Lost, Ended: -5,
+		Before: []Claim{{id(5), life1("uns-0", 6)}, {id(7), life1("uns-2", 8)}}}
 	add("owner", o, o.Encode, func(b []byte) (any, error) { return DecodeOwner(b) })
 	w := &Will{Client: "c/ü+#", Connection: id(4), Incarnation: life1("uns-2", 5), Identity: "i", Workspace: "w",
 		Delay: 1<<32 - 1, Expiry: 60, Topic: "t", Payload: []byte("off"), QoS: 2, Retain: true, MessageExpiry: 7, HasExpiry: true,
@@ -42,14 +43,14 @@ func init() {
 			CorrelationData: []byte{}, User: []value.UserProperty{{Key: "a", Value: "1"}, {Key: "a", Value: ""}}},
 		By: life1("uns-0", 6), Timestamp: 1234567890123456789}
 	add("will", w, w.Encode, func(b []byte) (any, error) { return DecodeWill(b) })
-	s := &Session{ID: id(7), Identity: "i", Workspace: "w", Expiry: 3600, Subscriptions: []Subscription{
+	s := &Session{ID: id(7), Writer: id(9), Identity: "i", Workspace: "w", Expiry: 3600, Subscriptions: []Subscription{
 		{Filter: "$share/g/a/#", QoS: 1, NoLocal: false, RetainAsPublished: true, ID: 268435455, Since: Position{9, 10}},
 		{Filter: "b/+", QoS: 2, NoLocal: true}}}
 	add("session", s, s.Encode, func(b []byte) (any, error) { return DecodeSession(b) })
-	c := &Cursor{Session: id(7), Position: Position{90, -1}, Missed: 3, Deliveries: []Delivery{
+	c := &Cursor{Session: id(7), Writer: id(9), Position: Position{90, -1}, Missed: 3, Deliveries: []Delivery{
 		{Sequence: 95, PacketID: 65535, QoS: 2, Progress: Released}, {Topic: "retained/topic", PacketID: 1, QoS: 1}, {Sequence: 97, QoS: 1, Progress: Done}}}
 	add("cursor", c, c.Encode, func(b []byte) (any, error) { return DecodeCursor(b) })
-	q := &Received{Session: id(7), PacketIDs: []uint16{1, 256, 65535}}
+	q := &Received{Session: id(7), Writer: id(9), PacketIDs: []uint16{1, 256, 65535}}
 	add("qos2", q, q.Encode, func(b []byte) (any, error) { return DecodeReceived(b) })
 	r := &Route{Incarnation: life1("uns-0", 8), Filter: "$share/g/x", QoS: 1, Members: []string{"a", ""}}
 	add("route", r, r.Encode, func(b []byte) (any, error) { return DecodeRoute(b) })
@@ -109,8 +110,23 @@ func TestTheWrittenFormatIsNeverAboveTheFloor(t *testing.T) {
 func TestAConnectionEndsOnce(t *testing.T) {
 	first := time.Unix(100, 5)
 	o := Owner{Connection: id(1)}.End(Lost, first)
-	if again := o.End(EndedGone, first.Add(time.Hour)); again != o || o.Ending != Lost || o.Ended != first.UnixNano() {
+	if again := o.End(EndedGone, first.Add(time.Hour)); !reflect.DeepEqual(again, o) || o.Ending != Lost || o.Ended != first.UnixNano() {
 		t.Errorf("ended as %+v, then as %+v", o, again)
+	}
+}
+
+// A claim that came to nothing leaves those before it to the next: one of each incarnation,
+// its latest.
+func TestAClaimHasEveryoneBeforeItLetGo(t *testing.T) {
+	a, b, c := Claim{id(1), life1("a", 1)}, Claim{id(2), life1("b", 2)}, Claim{id(3), life1("c", 3)}
+	earlier := Claim{id(4), b.Incarnation}
+	o := Owner{Connection: b.Connection, Incarnation: b.Incarnation, Before: []Claim{a, earlier, c}}
+	if got, want := o.Unsettled(), []Claim{b, a, c}; !reflect.DeepEqual(got, want) {
+		t.Errorf("over a claim that is held: %v, want %v", got, want)
+	}
+	o = o.End(Lost, time.Unix(1, 0))
+	if got, want := o.Unsettled(), []Claim{a, earlier, c}; !reflect.DeepEqual(got, want) {
+		t.Errorf("over a claim that came to nothing: %v, want %v", got, want)
 	}
 }
 

@@ -17,6 +17,9 @@ const (
 // would keep a position and the packet ids at it together.
 type Cursor struct {
 	Session ID
+	// Writer is the connection that wrote it: one whose write met a conflict tells its own
+	// earlier write from a write of who took over, which begins with the same content.
+	Writer ID
 	// Position is the last entry before which everything is finished.
 	Position Position
 	// Missed counts entries the log dropped before the session read them.
@@ -41,6 +44,7 @@ type Delivery struct {
 func (c *Cursor) Encode(floor Format) []byte {
 	a := record(floor)
 	a.id(c.Session)
+	a.id(c.Writer)
 	a.position(c.Position)
 	a.uint(c.Missed)
 	a.uint(uint64(len(c.Deliveries)))
@@ -59,6 +63,7 @@ func (c *Cursor) Encode(floor Format) []byte {
 func DecodeCursor(b []byte) (*Cursor, error) {
 	p, c := parse("cursor record", b), &Cursor{}
 	c.Session = p.id("session")
+	c.Writer = p.id("writer")
 	c.Position = p.position("position")
 	c.Missed = p.uint("missed")
 	n := p.count("deliveries", 3)
@@ -88,6 +93,7 @@ func DecodeCursor(b []byte) (*Cursor, error) {
 // were received and not yet released, in state.SessionQoS2, keyed by client id.
 type Received struct {
 	Session   ID
+	Writer    ID // as in Cursor
 	PacketIDs []uint16
 }
 
@@ -95,6 +101,7 @@ type Received struct {
 func (r *Received) Encode(floor Format) []byte {
 	a := record(floor)
 	a.id(r.Session)
+	a.id(r.Writer)
 	a.uint(uint64(len(r.PacketIDs)))
 	for _, id := range r.PacketIDs {
 		a.b = append(a.b, byte(id>>8), byte(id))
@@ -106,6 +113,7 @@ func (r *Received) Encode(floor Format) []byte {
 func DecodeReceived(b []byte) (*Received, error) {
 	p, r := parse("QoS 2 record", b), &Received{}
 	r.Session = p.id("session")
+	r.Writer = p.id("writer")
 	n := p.count("packet ids", 2)
 	if n > 0 {
 		r.PacketIDs = make([]uint16, n)

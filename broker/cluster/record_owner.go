@@ -1,6 +1,9 @@
 package cluster
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Ending says how a connection ended, as far as its wills and its session care.
 type Ending uint8
@@ -44,6 +47,32 @@ type Owner struct {
 	// Ended is when, ns since 1970, once Ending is not Held. It stays as it is
 	// when the record is touched.
 	Ended int64
+	// Before are the claims that this one was made over and that may not have let go:
+	// what their devices sent may still be on its way. One that came to nothing leaves
+	// them to the next, which would otherwise take the client id to be nobody's.
+	Before []Claim
+}
+
+// Claim is one connection's hold on a client id.
+type Claim struct {
+	Connection  ID
+	Incarnation Incarnation
+}
+
+// Unsettled are the claims that have to let go before another may serve: the record's
+// own while it is held, then those before it. Of each incarnation there is one, the
+// latest: whoever asks it to let go asks for all it has of the client id.
+func (o *Owner) Unsettled() []Claim {
+	var list []Claim
+	if o.Ending == Held {
+		list = append(list, Claim{o.Connection, o.Incarnation})
+	}
+	for _, c := range o.Before {
+		if !slices.ContainsFunc(list, func(l Claim) bool { return l.Incarnation == c.Incarnation }) {
+			list = append(list, c)
+		}
+	}
+	return list
 }
 
 // End returns the record of the connection's end.
@@ -63,6 +92,11 @@ func (o Owner) Encode(floor Format) []byte {
 	a.string(o.Workspace)
 	a.byte(byte(o.Ending))
 	a.int(o.Ended)
+	a.uint(uint64(len(o.Before)))
+	for _, c := range o.Before {
+		a.id(c.Connection)
+		a.incarnation(c.Incarnation)
+	}
 	return a.b
 }
 
@@ -75,5 +109,8 @@ func DecodeOwner(b []byte) (o Owner, err error) {
 	o.Workspace = p.string("workspace")
 	o.Ending = Ending(p.enum("ending", byte(EndedGone)))
 	o.Ended = p.int("ended")
+	for range p.count("claims before", 2*len(ID{})+1) {
+		o.Before = append(o.Before, Claim{p.id("claim before"), p.incarnation("incarnation before")})
+	}
 	return o, p.end()
 }

@@ -20,6 +20,7 @@ type Session struct {
 	// carry it; one with another ID belongs to an earlier life and counts as
 	// absent.
 	ID                  ID
+	Writer              ID // the connection that wrote it, as in Cursor
 	Identity, Workspace string
 	// Expiry is the Session Expiry Interval in seconds, never more than
 	// maxSessionExpiry.
@@ -88,6 +89,7 @@ func (s *Session) KeepSubscriptions(stored *Session, named []string) (kept []str
 func (s *Session) Encode(floor Format) []byte {
 	a := record(floor)
 	a.id(s.ID)
+	a.id(s.Writer)
 	a.string(s.Identity)
 	a.string(s.Workspace)
 	a.uint(uint64(s.Expiry))
@@ -106,6 +108,7 @@ func (s *Session) Encode(floor Format) []byte {
 func DecodeSession(b []byte) (*Session, error) {
 	p, s := parse("session record", b), &Session{}
 	s.ID = p.id("id")
+	s.Writer = p.id("writer")
 	s.Identity = p.string("identity")
 	s.Workspace = p.string("workspace")
 	s.Expiry = uint32(p.limited("expiry", 1<<32-1))

@@ -79,6 +79,8 @@ type connection struct {
 	taken, clean  bool           // ended by a takeover, with a clean start
 	elsewhere     bool           // by a connection of another replica
 	gaveUp        atomic.Bool    // its claim was given up before it was attached (Release)
+	over          []cluster.ID   // the claims that its own was made over; nil: it has not landed
+	asked         []string       // the claims that have asked it to give up before that
 	recheck, idle *task
 	owed          []func()      // what ends the wait for PUBRECs that have not left
 	readerWake    chan struct{} // not nil while the reader waits for room

@@ -52,6 +52,17 @@
 // decide, not the order of the reads: owner.go says why that is enough, and how often a
 // CONNECT waits for the shared state.
 //
+// A claim that comes to nothing (its replica dies, its device gives up, its budget runs
+// out) has written over the record of who held the identifier before. So the owner record
+// also names the claims before it that may not have let go, and whoever claims next asks
+// them all: else a QoS 2 PUBLISH that one of them has stored and not yet recorded would be
+// taken for a new one. Of two claims that meet, the newer goes on: it was made over the
+// other, so it knows the other's connection (giveUp).
+//
+// Every record names the connection that wrote it. A write that meets a conflict is a
+// takeover only if another's stands there, and not one's own whose outcome was never told
+// (standing.go).
+//
 // What leaves only after a record has landed waits in its recorder: a QoS 2 PUBLISH
 // and a PUBREL for the cursor, a PUBREC and a PUBCOMP for the identifiers taken.
 //

@@ -99,20 +99,23 @@ func (s *Server) Release(_ mesh.Peer, r mesh.Release, answer func(mesh.Released)
 	}
 	cl.lock.Lock()
 	open, last := cl.conn, cl.last
-	if cl.claimant != nil {
-		// One that is still claiming gives up: its claim is not the owner record's, or is about
-		// to be overtaken; what it has confirmed so far makes the other read again. Without
-		// this it would serve until it learns of the other's claim, and what it takes meanwhile
-		// it could not record. If its claim is the newer one after all, its device tries again.
-		cl.claimant.gaveUp.Store(true)
+	if open != nil && open.claimedOver(r.ConnectionID) {
+		open, last = nil, nil // the asking claim is the older one: it has been overtaken
+	}
+	ended := mesh.NotHeld
+	if cl.claimant != nil && cl.claimant.giveUp(r.ConnectionID) {
+		ended = mesh.GaveUpClaim
+	}
+	released := mesh.Released{Ended: ended}
+	if last != nil {
+		released = mesh.Released{Ended: mesh.AlreadyLost, ConnectionID: last.held.owner.Connection.String()}
 	}
 	cl.lock.Unlock()
 	if last == nil {
-		answer(mesh.Released{Ended: mesh.GaveUpClaim})
+		answer(released)
 		return
 	}
 	s.background(func(ctx context.Context) {
-		released := mesh.Released{Ended: mesh.AlreadyLost, ConnectionID: last.held.owner.Connection.String()}
 		if open != nil {
 			released.Ended = mesh.ClosedByTakeover
 			open.end(ending{why: "taken_over", code: mqtt.SessionTakenOver, reason: "another connection took over", notify: true, taken: true, elsewhere: true})
@@ -123,6 +126,24 @@ func (s *Server) Release(_ mesh.Peer, r mesh.Release, answer func(mesh.Released)
 		case <-ctx.Done():
 		}
 	})
+}
+
+// giveUp asks a connection that is still claiming to give up for another's claim, and
+// reports whether it has. Else it would serve until it learns of that claim, and what it
+// takes meanwhile it could not record; what it has confirmed so far makes the other read
+// again. It goes on if its own claim was made over the other's, which then gives up
+// by the same rule; while its claim is out, that is decided when it has landed (claimed).
+// The lock is held.
+func (c *connection) giveUp(by string) bool {
+	switch {
+	case c.over == nil:
+		c.asked = append(c.asked, by)
+		return false
+	case c.claimedOver(by):
+		return false
+	}
+	c.gaveUp.Store(true)
+	return true
 }
 
 // Returning implements mesh.Handler.

@@ -89,7 +89,9 @@ func (c *connection) lastWrites(ctx context.Context) {
 		revision, err := sh.owners.Update(ctx, id, ended.Encode(sh.Member.Floor()), h.ownerRevision)
 		switch {
 		case err == nil:
+			c.lock.Lock()
 			h.owner, h.ownerRevision = ended, revision
+			c.lock.Unlock()
 			sh.holders.learn(id, ended, revision)
 		case !errors.Is(err, state.ErrConflict):
 			c.server.log.Warn("broker cluster: the end of a connection could not be written", "client_id", id, "error", err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"maestrohub.io/uns/broker/access"
@@ -101,9 +102,12 @@ func (c *connection) takeOver(ctx context.Context, p *mqtt.Connect, grants *acce
 			return false, err
 		}
 	}
-	if asked, err := sh.release(ctx, id, f.owner, c.held.owner.Connection); err != nil {
+	silent, asked, err := sh.release(ctx, id, c.held.owner.Before, c.held.owner.Connection)
+	if err != nil {
 		return false, err
-	} else if asked {
+	}
+	c.held.owner.Before = silent // the others have let go: nobody need ask them again
+	if asked {
 		// The old owner has flushed: what was read before is old.
 		owner, revision := f.owner, f.ownerRevision
 		if f, err = sh.read(ctx, id, records); err != nil {
@@ -290,6 +294,7 @@ func (f *found) expired() bool {
 func (c *connection) claimOwner(ctx context.Context, id string, grants *access.Grants, f *found) error {
 	sh := c.server.shared
 	owner := cluster.Owner{Connection: cluster.NewID(), Incarnation: c.server.incarnation(), Identity: grants.ClientID(), Workspace: grants.Workspace()}
+	owner.Before = sh.unsettled(f.owner)
 	if !c.mayAct() {
 		return errBusy
 	}
@@ -299,7 +304,50 @@ func (c *connection) claimOwner(ctx context.Context, id string, grants *access.G
 	}
 	sh.holders.learn(id, owner, revision)
 	c.held = &holding{owner: owner, ownerRevision: revision}
+	c.claimed(f.owner)
 	return nil
+}
+
+// unsettled are the claims that one over this record is made over, and that have to let
+// go first. This replica's own have: a CONNECT waits for the connection before it (takeUp).
+// One whose incarnation has ended writes nothing any more.
+func (sh *shared) unsettled(over *cluster.Owner) []cluster.Claim {
+	if over == nil {
+		return nil
+	}
+	var list []cluster.Claim
+	for _, claim := range over.Unsettled() {
+		if claim.Incarnation.Replica != sh.Replica && sh.Member.Ending(claim.Incarnation) == cluster.Held {
+			list = append(list, claim)
+		}
+	}
+	return list
+}
+
+// claimed notes what this connection's claim was made over, and gives it up if it was
+// asked to by a claim that is not among that and so is the newer one.
+func (c *connection) claimed(over *cluster.Owner) {
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	c.over = []cluster.ID{}
+	if over != nil {
+		c.over = append(c.over, over.Connection)
+		for _, claim := range over.Before {
+			c.over = append(c.over, claim.Connection)
+		}
+	}
+	for _, by := range c.asked {
+		if !c.claimedOver(by) {
+			c.gaveUp.Store(true)
+		}
+	}
+	c.asked = nil
+}
+
+// claimedOver reports whether this connection's claim was made over that of another,
+// which is then the older one. The lock is held.
+func (c *connection) claimedOver(by string) bool {
+	return slices.ContainsFunc(c.over, func(id cluster.ID) bool { return id.String() == by })
 }
 
 // write writes a record over what was found: at the revision, or where there is none.
@@ -310,34 +358,42 @@ func write(ctx context.Context, b state.Bucket, id string, content []byte, revis
 	return b.Update(ctx, id, content, revision)
 }
 
-// release has the connection that held the identifier let go, wherever it is, and
-// everything of it settled. asked is false if there was nobody to ask.
-func (sh *shared) release(ctx context.Context, id string, old *cluster.Owner, by cluster.ID) (asked bool, err error) {
-	if old == nil || old.Ending != cluster.Held || old.Incarnation.Replica == sh.Replica {
-		return false, nil
+// release has the claims before this one let go, wherever they are, and everything of
+// them settled. silent are those of replicas that are not linked, and asked is false if
+// there was nobody to ask.
+func (sh *shared) release(ctx context.Context, id string, before []cluster.Claim, by cluster.ID) (silent []cluster.Claim, asked bool, err error) {
+	members := sh.Member.Members()
+	var asking []func() error
+	unlinked := make([]bool, len(before))
+	for i, claim := range before {
+		// A replica that is stopping serves nobody, and still settles what it was sent: it is
+		// asked like one that serves.
+		at := slices.IndexFunc(members, func(m cluster.Entry) bool {
+			return m.Incarnation == claim.Incarnation && (m.Phase == cluster.Serving || m.Phase == cluster.Stopping)
+		})
+		if at < 0 {
+			continue
+		}
+		asking = append(asking, func() error {
+			_, err := sh.Mesh.Release(ctx, claim.Incarnation.Replica, members[at].Number, mesh.Release{ClientID: id, ConnectionID: by.String()})
+			if errors.Is(err, mesh.ErrEnded) || errors.Is(err, mesh.ErrNotLinked) {
+				// Nobody to wait for: its later writes fail by their revision. Or it is this
+				// replica's own life that has ended, and confirm, which asks, writes nothing.
+				unlinked[i] = errors.Is(err, mesh.ErrNotLinked)
+				return nil
+			}
+			return err
+		})
 	}
-	// A replica that is stopping serves nobody, and still settles what it was sent: it is
-	// asked like one that serves.
-	var number uint64
-	for _, m := range sh.Member.Members() {
-		if m.Incarnation == old.Incarnation && (m.Phase == cluster.Serving || m.Phase == cluster.Stopping) {
-			number = m.Number
+	if err := atOnce(asking); err != nil {
+		return nil, true, fmt.Errorf("%w: %w", errBusy, err)
+	}
+	for i, claim := range before {
+		if unlinked[i] {
+			silent = append(silent, claim)
 		}
 	}
-	if number == 0 {
-		return false, nil
-	}
-	_, err = sh.Mesh.Release(ctx, old.Incarnation.Replica, number, mesh.Release{ClientID: id, ConnectionID: by.String()})
-	switch {
-	case err == nil:
-		return true, nil
-	case errors.Is(err, mesh.ErrEnded), errors.Is(err, mesh.ErrNotLinked):
-		// Nobody to wait for: its later writes fail by their revision. Or it is this replica's
-		// own life that has ended, and confirm, which asks, writes nothing.
-		return true, nil
-	default:
-		return false, fmt.Errorf("%w: %w", errBusy, err)
-	}
+	return silent, len(asking) > 0, nil
 }
 
 // confirm makes the session this connection's by a conditional write on each of
@@ -378,8 +434,8 @@ func (c *connection) confirm(ctx context.Context, p *mqtt.Connect, grants *acces
 	if !se.Persistent {
 		return false, c.together(writes)
 	}
-	h.cursor = recorder{bucket: sh.cursors, encode: c.encodeCursor}
-	h.received = recorder{bucket: sh.received, encode: c.encodeReceived}
+	h.cursor = recorder{bucket: sh.cursors, encode: c.encodeCursor, writer: cursorWriter}
+	h.received = recorder{bucket: sh.received, encode: c.encodeReceived, writer: receivedWriter}
 	next, end, err := c.ws.end(ctx)
 	if err != nil {
 		return false, err
@@ -412,6 +468,7 @@ func (c *connection) confirm(ctx context.Context, p *mqtt.Connect, grants *acces
 	}
 	restored := cursor == f.cursor
 	cursor.Session, received.Session = record.ID, record.ID
+	record.Writer, cursor.Writer, received.Writer = h.owner.Connection, h.owner.Connection, h.owner.Connection
 	for _, packet := range received.PacketIDs {
 		se.Inbound.Add(packet)
 	}
@@ -453,12 +510,17 @@ func (c *connection) together(writes []func() error) error {
 	if !c.mayAct() {
 		return errBusy
 	}
-	errs := make(chan error, len(writes))
-	for _, w := range writes {
-		go func() { errs <- w() }()
+	return atOnce(writes)
+}
+
+// atOnce makes the calls at once and returns their errors.
+func atOnce(calls []func() error) error {
+	errs := make(chan error, len(calls))
+	for _, call := range calls {
+		go func() { errs <- call() }()
 	}
 	var all error
-	for range writes {
+	for range calls {
 		all = errors.Join(all, <-errs)
 	}
 	return all

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -36,6 +37,10 @@ func (k *knownOwners) learn(id string, o cluster.Owner, revision uint64) {
 		return
 	}
 	o.Identity, o.Workspace, o.Incarnation.Replica = k.name(o.Identity), k.name(o.Workspace), k.name(o.Incarnation.Replica)
+	o.Before = slices.Clone(o.Before)
+	for i := range o.Before {
+		o.Before[i].Incarnation.Replica = k.name(o.Before[i].Incarnation.Replica)
+	}
 	k.records[id] = knownOwner{o, revision}
 }
 

@@ -15,8 +15,8 @@ import (
 // identifier and its session. Owner: the client's lock.
 //
 // Every write is conditional on the revision of the one before, so that whoever has
-// taken over makes it fail: a conflict means that this connection is no longer the
-// one, and it ends.
+// taken over makes it fail: a conflict with another's write means that this connection
+// is no longer the one, and it ends (standing.go).
 type holding struct {
 	owner         cluster.Owner
 	ownerRevision uint64
@@ -43,6 +43,7 @@ type holding struct {
 type recorder struct {
 	bucket   state.Bucket
 	encode   func() []byte // called with the lock held
+	writer   func(record []byte) (cluster.ID, error)
 	revision uint64
 	wanted   uint64 // version of the content
 	landed   uint64 // version of the last content that landed
@@ -138,6 +139,7 @@ const writePause = 50 * time.Millisecond
 
 // writeRecord writes until the newest content has landed. Only one runs per recorder.
 func (c *connection) writeRecord(ctx context.Context, r *recorder) {
+	var met time.Time // a conflict, first
 	for {
 		c.lock.Lock()
 		if r.landed == r.wanted || c.held.lost || ctx.Err() != nil || !c.mayAct() {
@@ -153,6 +155,7 @@ func (c *connection) writeRecord(ctx context.Context, r *recorder) {
 		switch {
 		case err == nil:
 			r.revision, r.landed = written, version
+			met = time.Time{}
 			n := 0
 			for n < len(r.waiting) && r.waiting[n].version <= version {
 				n++
@@ -167,6 +170,17 @@ func (c *connection) writeRecord(ctx context.Context, r *recorder) {
 			c.start()
 			c.lock.Unlock()
 		case errors.Is(err, state.ErrConflict):
+			c.lock.Unlock()
+			found, own := c.standing(ctx, r.bucket, revision, r.writer, &met)
+			if ctx.Err() != nil {
+				continue
+			}
+			c.lock.Lock()
+			if own {
+				r.revision = found
+				c.lock.Unlock()
+				continue
+			}
 			c.held.lost, r.writing = true, false
 			c.settle()
 			c.lock.Unlock()
@@ -188,7 +202,7 @@ func (c *connection) clustered() bool { return c.held != nil && c.held.record !=
 // encodeCursor is the content of the cursor record. The lock is held.
 func (c *connection) encodeCursor() []byte {
 	se := c.session
-	cursor := cluster.Cursor{Session: c.held.record.ID, Position: c.position(), Missed: se.Missed}
+	cursor := cluster.Cursor{Session: c.held.record.ID, Writer: c.held.owner.Connection, Position: c.position(), Missed: se.Missed}
 	for _, e := range se.Window.Entries() {
 		if e.Source == session.FromLive {
 			continue
@@ -223,7 +237,7 @@ func (c *connection) position() cluster.Position {
 // encodeReceived is the content of the record of open QoS 2 flows towards us. The
 // lock is held.
 func (c *connection) encodeReceived() []byte {
-	r := cluster.Received{Session: c.held.record.ID, PacketIDs: c.session.Inbound.IDs()}
+	r := cluster.Received{Session: c.held.record.ID, Writer: c.held.owner.Connection, PacketIDs: c.session.Inbound.IDs()}
 	return r.Encode(c.server.shared.Member.Floor())
 }
 
@@ -254,6 +268,7 @@ func (c *connection) keepCursor() {
 // lock is held.
 func (c *connection) sessionRecord() *cluster.Session {
 	r := *c.held.record
+	r.Writer = c.held.owner.Connection
 	r.Expiry = c.session.Expiry
 	r.Subscriptions = nil
 	for _, sub := range c.session.Subscriptions() {
@@ -274,9 +289,18 @@ func (c *connection) saveSession(ctx context.Context, named []string) (uint64, e
 	next, revision := c.sessionRecord(), c.held.recordRevision
 	c.server.keepSubscriptions(c.client.id, next, c.held.record, named)
 	c.lock.Unlock()
-	written, err := retryUnknown(ctx, func() (uint64, error) {
-		return c.server.shared.sessions.Update(ctx, c.client.id, next.Encode(c.server.shared.Member.Floor()), revision)
-	})
+	sessions := c.server.shared.sessions
+	var written uint64
+	var err error
+	for met, own := (time.Time{}), true; own; {
+		written, err = retryUnknown(ctx, func() (uint64, error) {
+			return sessions.Update(ctx, c.client.id, next.Encode(c.server.shared.Member.Floor()), revision)
+		})
+		if !errors.Is(err, state.ErrConflict) {
+			break
+		}
+		revision, own = c.standing(ctx, sessions, revision, sessionWriter, &met)
+	}
 	if err != nil {
 		return 0, err
 	}
@@ -300,7 +324,8 @@ func (s *Server) keepSubscriptions(client string, next, stored *cluster.Session,
 }
 
 // retryUnknown repeats a conditional write whose outcome is not known until it is:
-// the store takes the repetition for the same write, or reports a conflict.
+// the store takes the repetition for the same write, or reports a conflict, which may
+// be with that same write.
 func retryUnknown(ctx context.Context, write func() (uint64, error)) (uint64, error) {
 	for {
 		revision, err := write()

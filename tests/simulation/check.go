@@ -145,7 +145,7 @@ func (w *world) checkClean(s *subscriber) {
 				switch {
 				case came[v.number]:
 					w.counted.CleanRequired++
-				case late || w.apart(v.by, here.node, here.asked.Add(-4*time.Second), here.to) || here.node.endedBetween(here.from, here.to.Add(30*time.Second)) || w.stalled(here):
+				case late || w.anyApart(v.handlers(), []*node{here.node}, here.asked.Add(-4*time.Second), here.to) || here.node.endedBetween(here.from, here.to.Add(30*time.Second)) || w.stalled(here):
 					w.counted.CleanExcused++
 				default:
 					w.counted.CleanRequired++
@@ -179,7 +179,7 @@ func (w *world) checkOrder(s *subscriber) {
 				if !first || v.first.Before(from) || v.strayed || p.qos == 0 && v.conn != highest.conn {
 					continue
 				}
-				if live && v.by != nil && highest.by != nil && (w.apart(v.by, highest.by, v.first, a.at) || w.apart(v.by, a.node, v.first, a.at)) {
+				if live && w.anyApart(v.handlers(), append(highest.handlers(), a.node), v.first, a.at) {
 					w.counted.OrderExcused++
 					continue
 				}
@@ -194,6 +194,19 @@ func (w *world) checkOrder(s *subscriber) {
 	for _, here := range s.stays {
 		check(here.arrivals, here.from, true)
 	}
+}
+
+// handlers are the replicas that may have forwarded a value: those it was sent to. One that
+// acknowledged it may have known from another that it was there, and forwarded nothing.
+func (v *sending) handlers() []*node {
+	var all []*node
+	if v.by != nil {
+		all = append(all, v.by)
+	}
+	for _, r := range v.repeats {
+		all = append(all, r.from, r.to)
+	}
+	return all
 }
 
 // publisherOf is the publisher of a topic.

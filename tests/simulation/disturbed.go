@@ -36,6 +36,18 @@ func (w *world) apart(a, b *node, from, to time.Time) bool {
 	return a.endedBetween(from.Add(-heals), to) || b.endedBetween(from.Add(-heals), to)
 }
 
+// anyApart is apart for any of some replicas and any of others.
+func (w *world) anyApart(some, others []*node, from, to time.Time) bool {
+	for _, a := range some {
+		for _, b := range others {
+			if w.apart(a, b, from, to) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // disturbed reports whether anything was done to a replica within a time.
 func (w *world) disturbed(n *node, from, to time.Time) bool {
 	for _, f := range w.faults {

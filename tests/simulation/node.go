@@ -41,12 +41,11 @@ type node struct {
 	w    *world
 	name string
 
-	mu       sync.Mutex // below
-	process  *process   // nil: none runs
-	started  int
-	ends     []ending // of incarnations and processes, oldest first
-	serving  string   // the incarnation that serves now
-	restarts int      // planned restarts not yet due
+	mu      sync.Mutex // below
+	process *process   // nil: none runs
+	started int
+	ends    []ending // of incarnations and processes, oldest first
+	serving string   // the incarnation that serves now
 }
 
 // ending is when a process or an incarnation of a replica ended.
@@ -65,8 +64,6 @@ type process struct {
 	cancel  context.CancelFunc
 	done    chan struct{} // Run has returned
 	dead    bool          // owner: the node's mu
-
-	replica *replica.Replica // set when it listens; owner: the node's mu
 }
 
 // configuration is every replica's.
@@ -118,7 +115,6 @@ func (p *process) run(ctx context.Context, mesh net.Listener) {
 	n.mu.Lock()
 	var front *door
 	if !p.dead {
-		p.replica = r
 		front = n.w.network.listen(p.host, n.name+":mqtt")
 		clients.Go(func() {
 			for {
@@ -216,16 +212,6 @@ func (n *node) with(f func(p *process)) {
 	if p != nil {
 		f(p)
 	}
-}
-
-// running returns the replica that listens now; nil if none does.
-func (n *node) running() *replica.Replica {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.process == nil {
-		return nil
-	}
-	return n.process.replica
 }
 
 // endedBetween reports whether a process or incarnation of it ended within a time.

@@ -55,24 +55,6 @@ func (t *trace) String() string {
 	return b.String()
 }
 
-// about is the part of the history that mentions any of the words, or was done to the
-// cluster.
-func (t *trace) about(words ...string) string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	var b strings.Builder
-	for _, l := range t.lines {
-		wanted := strings.HasPrefix(l.text, "!") || strings.Contains(l.text, "broker cluster:") || strings.Contains(l.text, "mesh:")
-		for _, w := range words {
-			wanted = wanted || strings.Contains(l.text, w)
-		}
-		if wanted {
-			fmt.Fprintf(&b, "%10.3f  %s\n", l.at.Seconds(), l.text)
-		}
-	}
-	return b.String()
-}
-
 // logger returns a replica's log, which goes into the history.
 func (t *trace) logger(name string, seen func(message string, attrs map[string]string) bool) *slog.Logger {
 	return slog.New(&handler{t, name, seen, nil})

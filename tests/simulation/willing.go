@@ -36,7 +36,7 @@ func (d *willing) run(ctx context.Context) {
 		_, err := d.connect(ctx, 10, will)
 		if err != nil {
 			// Its CONNECT may have been taken all the same, and then its next will counts.
-			if number > 1 && d.went.After(d.lives[number-2].to) {
+			if number > 1 && !d.went.Before(d.lives[number-2].to) {
 				d.lives[number-2].calling = d.went
 			}
 			return

@@ -43,7 +43,6 @@ type log struct {
 
 	mu        sync.Mutex
 	abandoned chan struct{} // closed, and replaced, by Abandon
-	out       *flight
 }
 
 func (l *log) seen(sequence uint64) {
