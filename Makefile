@@ -77,12 +77,12 @@ lint: ## gofmt, go vet, staticcheck
 	go tool staticcheck $(PACKAGES)
 
 .PHONY: bench
-bench: ## Measure this broker, mosquitto and nats-server in turns; prints the table of broker/README.md
+bench: ## Measure this broker beside mosquitto, mochi-mqtt and nats-server in turns; BENCHFLAGS=--rewrite shows it in broker/README.md
 	@tools/setup/install
 	go run ./tools/mqttload compare $(BENCHFLAGS)
 
 .PHONY: bench-cluster
-bench-cluster: ## Measure two replicas and nats-server's MQTT, three copies each, in turns; prints the table
+bench-cluster: ## Measure two replicas beside the same, in the same cases
 	@tools/setup/install
 	go run ./tools/mqttload cluster $(BENCHFLAGS)
 

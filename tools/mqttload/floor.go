@@ -17,7 +17,7 @@ type floor struct {
 }
 
 const (
-	floorWrites = 2000
+	floorWrites = 500
 	floorBytes  = 280 // a value of 256 bytes with its key
 )
 

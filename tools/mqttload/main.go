@@ -23,7 +23,7 @@ func main() {
 	for _, c := range modes() {
 		root.AddCommand(c)
 	}
-	root.AddCommand(compareCommand(), clusterCommand())
+	root.AddCommand(compareCommand(), replicasCommand(), pageCommand())
 	if err := root.ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "mqttload:", err)
 		os.Exit(1)

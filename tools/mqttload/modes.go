@@ -20,7 +20,7 @@ func modes() []*cobra.Command {
 		flowMode("pair", "One publisher, one subscriber", scenario.Flow{Publishers: 1, Subscribers: 1, QoS: 1, Window: 100}),
 		flowMode("fanout", "One publisher, many subscribers", scenario.Flow{Publishers: 1, Subscribers: 50, Window: 100}),
 		flowMode("fanin", "Many publishers, one subscriber", scenario.Flow{Publishers: 50, Subscribers: 1, QoS: 1, Window: 20}),
-		churnMode(), idleMode(), resumeMode(),
+		churnMode(), idleMode(), resumeMode(), stormMode(),
 	}
 }
 
@@ -113,6 +113,20 @@ func resumeMode() *cobra.Command {
 			return nil, fmt.Errorf("qos (%d) must be 1 or 2: nothing is kept at QoS 0", v.QoS)
 		}
 		return v, nil
+	})
+}
+
+func stormMode() *cobra.Command {
+	v := scenario.Storm{Name: "storm"}
+	return mode("storm", "Cut many connections at once and let all come back", func(s *pflag.FlagSet) {
+		s.IntVar(&v.Clients, "clients", 1000, "clients")
+		s.BoolVar(&v.Persistent, "persistent", false, "with sessions that are kept, of one QoS 1 subscription each")
+	}, func() (runner, error) {
+		limit, err := scenario.RaiseFileLimit()
+		if err == nil && uint64(v.Clients)+100 > limit {
+			err = fmt.Errorf("clients (%d) must be at most %d, what the limit of open files leaves", v.Clients, limit-100)
+		}
+		return v, err
 	})
 }
 

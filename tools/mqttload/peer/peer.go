@@ -2,12 +2,14 @@ package peer
 
 import (
 	"context"
+	"debug/buildinfo"
 	"fmt"
 	"net"
 	"net/netip"
 	"os"
+	"os/exec"
 	"path/filepath"
-	"strconv"
+	"strings"
 	"time"
 
 	"maestrohub.io/uns/tools/launch"
@@ -17,8 +19,13 @@ import (
 // Kind is one broker in one configuration.
 type Kind struct {
 	Name string
-	// Durable: an acknowledgment means that the value is synced to disk.
-	Durable bool
+	// Means says what is true when the broker has acknowledged a value, without a full stop.
+	Means string
+	// Kept: it is several processes and takes seconds to start, so one start serves all
+	// turns, and it runs while others have theirs.
+	Kept bool
+	// Version is that of the programs it consists of, which it builds if they are ours to build.
+	Version func() (string, error)
 	// Start starts the broker over an empty folder.
 	Start func(ctx context.Context, dir string) (*Running, error)
 }
@@ -53,70 +60,50 @@ func (r *Running) Streams() (map[string]uint64, error) {
 // Stop ends the broker.
 func (r *Running) Stop() { r.stop() }
 
-// Mosquitto is Debian's mosquitto, in memory, as it is when it acknowledges
-// without a disk, with TCP_NODELAY set (without it its acknowledgments wait for
-// the client's) and queues that drop nothing.
-func Mosquitto() Kind {
-	return Kind{Name: "mosquitto", Start: func(ctx context.Context, dir string) (*Running, error) {
-		port, err := reserve()
-		if err != nil {
-			return nil, err
-		}
-		return start(ctx, "mosquitto", "/usr/sbin/mosquitto", dir, port, fmt.Sprintf(`listener %d 127.0.0.1
-allow_anonymous true
-persistence false
-set_tcp_nodelay true
-max_queued_messages 0
-max_inflight_messages 1000
-log_type error
-user %s
-`, port, owner()), "-c")
-	}}
+// single is a broker of one process that reads a configuration file.
+type single struct {
+	name, binary, dir, flag string
+	address                 netip.AddrPort
+	process                 *launch.Process
 }
 
-// Nats is nats-server's MQTT with one copy. synced makes it sync before it
-// acknowledges (sync_interval always), which is what our broker always does.
-func Nats(build func() (string, error), synced bool) Kind {
-	name, interval := "nats-server", ""
-	if synced {
-		name, interval = "nats-server, synced", "sync_interval: always"
-	}
-	return Kind{Name: name, Durable: synced, Start: func(ctx context.Context, dir string) (*Running, error) {
-		binary, err := build()
-		if err != nil {
-			return nil, err
-		}
-		port, err := reserve()
-		if err != nil {
-			return nil, err
-		}
-		return start(ctx, name, binary, dir, port, fmt.Sprintf(`server_name: bench
-listen: "127.0.0.1:-1"
-jetstream { store_dir: %q, %s }
-mqtt { listen: "127.0.0.1:%d", max_ack_pending: 16000 }
-`, dir, interval, port), "-c")
-	}}
-}
-
-// start runs a broker with a configuration file and waits for its port.
-func start(ctx context.Context, name, binary, dir string, port int, config string, flag string) (*Running, error) {
-	path := filepath.Join(dir, "config")
-	if err := os.WriteFile(path, []byte(config), 0o644); err != nil {
+// startSingle writes the configuration, runs the broker and waits for its port.
+func startSingle(ctx context.Context, name, binary, dir string, port int, config, flag string) (*Running, error) {
+	s := &single{name: name, binary: binary, dir: dir, flag: flag, address: netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), uint16(port))}
+	if err := os.WriteFile(s.config(), []byte(config), 0o644); err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
-	p, err := launch.Start(launch.Spec{Name: name, Path: binary, Args: []string{flag, path}, Dir: dir})
-	if err != nil {
-		return nil, err
-	}
-	address := netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), uint16(port))
-	if err := waitForPort(ctx, p, address); err != nil {
-		p.Kill()
+	if err := s.start(ctx); err != nil {
 		return nil, err
 	}
 	return &Running{
-		Target: scenario.Target{Name: name, Address: address, PublishTopic: "load/{i}", SubscribeTopic: "load/{i}", PID: p.PID()},
-		stop:   func() { _ = p.Stop(5 * time.Second) }, // a benchmark's folder is thrown away: how it ended does not matter
+		Target: scenario.Target{
+			Name: name, Address: s.address, PublishTopic: "load/{i}", SubscribeTopic: "load/{i}",
+			PIDs: func() []int { return []int{s.process.PID()} },
+			Fail: func(ctx context.Context) error {
+				s.process.Kill()
+				return s.start(ctx)
+			},
+		},
+		output: func() string { return s.process.Output() },
+		stop:   func() { _ = s.process.Stop(5 * time.Second) }, // a benchmark's folder is thrown away: how it ended does not matter
 	}, nil
+}
+
+func (s *single) config() string { return filepath.Join(s.dir, "config") }
+
+// start runs the broker over what it has stored.
+func (s *single) start(ctx context.Context) error {
+	p, err := launch.Start(launch.Spec{Name: s.name, Path: s.binary, Args: []string{s.flag, s.config()}, Dir: s.dir})
+	if err != nil {
+		return err
+	}
+	if err := waitForPort(ctx, p, s.address); err != nil {
+		p.Kill()
+		return err
+	}
+	s.process = p
+	return nil
 }
 
 func waitForPort(ctx context.Context, p *launch.Process, address netip.AddrPort) error {
@@ -147,11 +134,26 @@ func reserve() (int, error) {
 	return ports[0], nil
 }
 
-// owner returns the user mosquitto is to run as: started as root it would become
-// "mosquitto" and lose sight of the folder.
-func owner() string {
-	if id := os.Getuid(); id != 0 {
-		return strconv.Itoa(id) // not root: mosquitto ignores the setting
+// moduleVersion is the version of the module a binary was built from.
+func moduleVersion(build func() (string, error)) (string, error) {
+	binary, err := build()
+	if err != nil {
+		return "", err
 	}
-	return "root"
+	info, err := buildinfo.ReadFile(binary)
+	if err != nil {
+		return "", fmt.Errorf("version of %s: %w", binary, err)
+	}
+	return strings.TrimPrefix(info.Main.Version, "v"), nil
+}
+
+// printed is what a program prints that was asked for its version, its first line.
+func printed(binary, flag string) (string, error) {
+	// mosquitto has no flag of its own for it and ends with 3 after its help.
+	out, err := exec.Command(binary, flag).Output()
+	first, _, _ := strings.Cut(string(out), "\n")
+	if first == "" {
+		return "", fmt.Errorf("version of %s: %w", binary, err)
+	}
+	return strings.TrimSpace(first), nil
 }

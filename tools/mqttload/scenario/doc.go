@@ -1,6 +1,7 @@
 // Package scenario is what the load generator can do to a broker: publish and
 // deliver under a window or at a pace (Flow), connect and leave (Churn), stay and
-// do nothing (Idle), come back to what was kept (Resume).
+// do nothing (Idle), come back to what was kept (Resume), come back all at once
+// (Storm), live through the broker's death (Failover).
 //
 // A scenario runs on one thread over package wire, against any MQTT broker that a
 // Target describes, and gives a Result: rates, latencies, the broker's CPU time

@@ -176,7 +176,7 @@ func (r *flowRun) run(ctx context.Context) (Result, error) {
 	}
 	r.losses(&result)
 	if r.Persistent {
-		if err := endSessions(ctx, r.target, r.loop, r.subscribers); err != nil && result.Failure == "" {
+		if err := endSessions(ctx, r.target, r.loop, idsOf(r.subscribers)); err != nil && result.Failure == "" {
 			result.Failure = err.Error()
 		}
 	}
@@ -306,7 +306,10 @@ func (r *flowRun) result(before, after counts) Result {
 		Sent: after.sent - before.sent, Acked: after.acked - before.acked,
 		Delivered: after.recved - before.recved, Refused: after.refused - before.refused,
 		CPUSeconds: after.cpu - before.cpu, LoadCPUSeconds: after.loadCPU - before.loadCPU,
-		Delivery: latency(r.deliveries), Elsewhere: latency(r.elsewhere),
+		Delivery: latency(r.deliveries),
+	}
+	if len(r.target.Others) > 0 {
+		result.Elsewhere = latency(r.elsewhere)
 	}
 	acks := newHistogram()
 	for _, p := range r.publishers {

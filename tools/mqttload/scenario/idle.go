@@ -24,7 +24,7 @@ const opening = 64
 
 // Run opens the connections, weighs and closes them.
 func (d Idle) Run(ctx context.Context, t *Target) (Result, error) {
-	if t.PID == 0 {
+	if t.PID == 0 && t.PIDs == nil {
 		return Result{}, errors.New("idle connections are weighed by the broker's process id, and none was given")
 	}
 	loop, err := wire.NewLoop()
@@ -38,7 +38,7 @@ func (d Idle) Run(ctx context.Context, t *Target) (Result, error) {
 		return Result{}, err
 	}
 	result := Result{Scenario: d.Name, Target: t.Name}
-	if result.RSSBefore, err = residentBytes(t.PID); err != nil {
+	if result.RSSBefore, err = t.resident(); err != nil {
 		return Result{}, err
 	}
 	began := loop.Clock()
@@ -55,7 +55,7 @@ func (d Idle) Run(ctx context.Context, t *Target) (Result, error) {
 	if run.err != nil {
 		return Result{}, run.err
 	}
-	if result.RSSAfter, err = residentBytes(t.PID); err != nil {
+	if result.RSSAfter, err = t.resident(); err != nil {
 		return Result{}, err
 	}
 	result.PerConnection = float64(result.RSSAfter-result.RSSBefore) / float64(d.Connections)
@@ -76,7 +76,7 @@ func (r *idleRun) open(ctx context.Context, n int) error {
 	limit := connectTimeout + time.Duration(n)*2*time.Millisecond
 	return await(ctx, r.loop, limit, fmt.Sprintf("%d connections to stand", n), func() error { return r.err }, func() bool {
 		for r.dialled < goal && r.dialled-r.ready < opening && r.err == nil {
-			if _, err := r.loop.Dial(r.target.Address, &sleeper{run: r, number: r.dialled}); err != nil {
+			if _, err := r.loop.Dial(r.target.other(r.dialled), &sleeper{run: r, number: r.dialled}); err != nil {
 				r.err = err
 			}
 			r.dialled++

@@ -17,10 +17,11 @@ type Result struct {
 	Sent      int64 `json:"sent,omitempty"`
 	Acked     int64 `json:"acked,omitempty"`
 	Delivered int64 `json:"delivered,omitempty"`
-	Cycles    int64 `json:"cycles,omitempty"` // of churn
+	Cycles    int64 `json:"cycles,omitempty"` // of churn; of a storm, the clients that came back
 
-	Refused    int64  `json:"refused,omitempty"` // acknowledged with an error
-	Missing    int64  `json:"missing,omitempty"` // acknowledged, never delivered
+	Refused    int64  `json:"refused,omitempty"`   // acknowledged with an error
+	Missing    int64  `json:"missing,omitempty"`   // acknowledged, never delivered
+	Forgotten  int64  `json:"forgotten,omitempty"` // of a failover: missing at a session that was away
 	Repeated   int64  `json:"repeated,omitempty"`
 	OutOfOrder int64  `json:"outOfOrder,omitempty"`
 	Stalled    bool   `json:"stalled,omitempty"` // nothing moved for stallAfter; the rest was not run
@@ -32,10 +33,16 @@ type Result struct {
 
 	Ack      Latency `json:"ack,omitzero"`
 	Delivery Latency `json:"delivery,omitzero"`
-	Connect  Latency `json:"connect,omitzero"`
+	Connect  Latency `json:"connect,omitzero"` // of a storm, from the cut
 	// Elsewhere is Delivery to subscribers at another address of the broker, where the two
 	// are told apart.
 	Elsewhere Latency `json:"elsewhere,omitzero"`
+
+	// AckGap and DeliveryGap are of a failover, in milliseconds: the longest that a device
+	// went without an acknowledgment, a subscriber without a value.
+	AckGap      float64 `json:"ackGap,omitempty"`
+	DeliveryGap float64 `json:"deliveryGap,omitempty"`
+	Retries     int64   `json:"retries,omitempty"` // connection attempts that came to nothing
 
 	// Writes are the messages written to each JetStream stream, over the whole run, warm-up
 	// and connections included.
@@ -100,6 +107,15 @@ func (r *Result) Summary() string {
 		if l.Max > 0 {
 			line("%-13s %s", l.name, l.Latency)
 		}
+	}
+	if r.AckGap > 0 {
+		line("gap           acknowledgments %.0f ms, deliveries %.0f ms", r.AckGap, r.DeliveryGap)
+	}
+	if r.Forgotten > 0 {
+		line("forgotten     %d", r.Forgotten)
+	}
+	if r.Retries > 0 {
+		line("tried again   %d", r.Retries)
 	}
 	if r.CPUPerValue > 0 {
 		line("broker CPU    %.2f s, %.1f µs per value (load generator %.2f s)", r.CPUSeconds, r.CPUPerValue, r.LoadCPUSeconds)

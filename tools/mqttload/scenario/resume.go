@@ -92,7 +92,7 @@ func (r Resume) Run(ctx context.Context, t *Target) (Result, error) {
 	if end, err := cpuSeconds(os.Getpid()); err == nil {
 		result.LoadCPUSeconds = end - load
 	}
-	if err := endSessions(ctx, t, loop, sessions); err != nil && result.Failure == "" {
+	if err := endSessions(ctx, t, loop, idsOf(sessions)); err != nil && result.Failure == "" {
 		result.Failure = err.Error()
 	}
 	return result, nil

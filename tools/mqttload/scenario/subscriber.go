@@ -21,7 +21,8 @@ type subscriber struct {
 	filter     string // "" = comes back to the subscriptions its session has
 	qos        byte
 
-	last      []uint32                    // by publisher, the sequence received last
+	last      []uint32                    // by publisher, the highest sequence received
+	absent    map[absence]struct{}        // below those, not received: missing, or overtaken
 	delivered []int64                     // by publisher
 	latencies *hdrhistogram.Histogram     // nil: not counted
 	received  func(s stamp, number int64) // called for each value; may be nil
@@ -29,6 +30,12 @@ type subscriber struct {
 	ready                               bool
 	total, missing, repeated, unordered int64
 	err                                 error
+}
+
+// absence is a value that did not come when it was its turn.
+type absence struct {
+	publisher uint16
+	sequence  uint32
 }
 
 func (s *subscriber) Up(c *wire.Conn) {
@@ -91,17 +98,26 @@ func (s *subscriber) publish(c *wire.Conn, h mqtt.Header, body []byte) {
 	if !ok || int(v.publisher) >= len(s.last) {
 		return // not of this run
 	}
-	switch last := s.last[v.publisher]; {
+	switch last, this := s.last[v.publisher], (absence{v.publisher, v.sequence}); {
 	case v.sequence == last+1:
 	case v.sequence > last+1:
 		s.missing += int64(v.sequence - last - 1)
-	case h.Flags&8 != 0 || v.sequence == last:
-		s.repeated++
-		return
+		if s.absent == nil {
+			s.absent = map[absence]struct{}{}
+		}
+		for n := last + 1; n < v.sequence; n++ {
+			s.absent[absence{v.publisher, n}] = struct{}{}
+		}
 	default:
-		// It was counted missing when a later one overtook it.
+		// The DUP flag says nothing: a broker that resumes a session sets it on what the
+		// client was never sent as well.
+		if _, overtaken := s.absent[this]; !overtaken {
+			s.repeated++
+			return
+		}
+		delete(s.absent, this)
 		s.unordered++
-		s.missing--
+		s.missing-- // it was counted when a later one overtook it
 	}
 	s.last[v.publisher] = max(s.last[v.publisher], v.sequence)
 	s.delivered[v.publisher]++

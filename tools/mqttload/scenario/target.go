@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"net/netip"
@@ -26,6 +27,12 @@ type Target struct {
 	// Others are further addresses of the same broker: subscribers, and clients that
 	// come and go, take turns over all of them; publishers use Address.
 	Others []netip.AddrPort
+	// Fail kills the process behind Address with kill -9. Where the broker has no other,
+	// it also starts it again at once, as whatever watches over it would, and returns when
+	// it listens. nil: there is nobody who could.
+	Fail func(context.Context) error
+	// Mend starts again what Fail left dead and returns when the broker is whole.
+	Mend func(context.Context) error
 	// PIDs, if not nil, are all processes of the broker, instead of PID.
 	PIDs func() []int
 	// Prefix begins the client ids of a run, so that one finds nothing of another.
@@ -63,22 +70,33 @@ func (t *Target) other(i int) netip.AddrPort {
 	return t.Address
 }
 
+// addresses returns all of them, those of publishers first.
+func (t *Target) addresses() []netip.AddrPort {
+	return append([]netip.AddrPort{t.Address}, t.Others...)
+}
+
 // cpu returns the CPU time the broker has used, 0 if that is not measured.
-func (t *Target) cpu() (seconds float64, err error) {
+func (t *Target) cpu() (float64, error) { return sum(t, cpuSeconds) }
+
+// resident returns the broker's resident memory in bytes, 0 if that is not measured.
+func (t *Target) resident() (int64, error) { return sum(t, residentBytes) }
+
+// sum adds a figure of all processes of the broker.
+func sum[N int64 | float64](t *Target, of func(pid int) (N, error)) (total N, err error) {
 	if t.PIDs == nil {
-		return cpuSeconds(t.PID)
+		return of(t.PID)
 	}
 	for _, pid := range t.PIDs() {
-		s, err := cpuSeconds(pid)
+		n, err := of(pid)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // a process that has just ended
 		}
 		if err != nil {
 			return 0, err
 		}
-		seconds += s
+		total += n
 	}
-	return seconds, nil
+	return total, nil
 }
 
 // connect returns the CONNECT of a client. A persistent one keeps its session
