@@ -9,16 +9,15 @@ app.kubernetes.io/name: {{ .name }}
 app.kubernetes.io/instance: {{ .context.Release.Name }}
 {{- end }}
 
-{{/* maestrohub.labels (dict "context" . "name" "uns"). */}}
+{{/* maestrohub.labels (dict "context" . "name" "uns" "labels" $more): of an object. The chart's own stand above the user's: policies and selectors know them. */}}
 {{- define "maestrohub.labels" -}}
-{{ include "maestrohub.selectorLabels" . }}
-app.kubernetes.io/part-of: maestrohub
-app.kubernetes.io/version: {{ .context.Chart.AppVersion | quote }}
-app.kubernetes.io/managed-by: {{ .context.Release.Service }}
-helm.sh/chart: {{ printf "%s-%s" .context.Chart.Name .context.Chart.Version | replace "+" "_" }}
-{{- with .context.Values.commonLabels }}
-{{ toYaml . }}
+{{- merge (include "maestrohub.podLabels" . | fromYaml)
+  (dict "app.kubernetes.io/version" .context.Chart.AppVersion "app.kubernetes.io/managed-by" .context.Release.Service "helm.sh/chart" (printf "%s-%s" .context.Chart.Name .context.Chart.Version | replace "+" "_")) | toYaml -}}
 {{- end }}
+
+{{/* maestrohub.podLabels (dict "context" . "name" "uns" "labels" $more): of a pod. No version among them, which would roll pods. */}}
+{{- define "maestrohub.podLabels" -}}
+{{- merge (include "maestrohub.selectorLabels" . | fromYaml) (dict "app.kubernetes.io/part-of" "maestrohub") (.labels | default dict) (.context.Values.global.labels | default dict) | toYaml -}}
 {{- end }}
 
 {{/* maestrohub.image (dict "context" . "image" $image "tag" "default tag"). */}}
@@ -44,13 +43,29 @@ imagePullSecrets:
 
 {{/* 65532 is the user of our image. */}}
 {{- define "maestrohub.podSecurityContext" -}}
+{{ include "maestrohub.podSecurityContextOf" (dict "context" . "user" 65532) }}
+{{- end }}
+
+{{/* maestrohub.podSecurityContextOf (dict "context" . "user" 70): OpenShift chooses user and groups itself. */}}
+{{- define "maestrohub.podSecurityContextOf" -}}
 runAsNonRoot: true
-runAsUser: 65532
-runAsGroup: 65532
-fsGroup: 65532
+{{- if not .context.Values.global.openShift }}
+runAsUser: {{ .user }}
+runAsGroup: {{ .user }}
+fsGroup: {{ .user }}
 fsGroupChangePolicy: OnRootMismatch
+{{- end }}
 seccompProfile:
   type: RuntimeDefault
+{{- end }}
+
+{{/* maestrohub.placement $values: where a pod runs, of values named as the broker's. */}}
+{{- define "maestrohub.placement" -}}
+{{- range $key := list "nodeSelector" "tolerations" "affinity" "priorityClassName" }}
+  {{- with index $ $key }}
+{{ dict $key . | toYaml }}
+  {{- end }}
+{{- end }}
 {{- end }}
 
 {{- define "maestrohub.containerSecurityContext" -}}

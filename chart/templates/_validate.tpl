@@ -14,6 +14,7 @@ not fit together. Every text begins with ERROR: and names the key, its value and
 {{- include "maestrohub.validate.stop" . -}}
 {{- $_ := include "maestrohub.goMemLimit" . -}}
 {{- include "maestrohub.validate.secrets" . -}}
+{{- include "maestrohub.validate.apis" . -}}
 {{- end }}
 
 {{/* maestrohub.refuse (dict "key" "a.b" "value" x "want" "…"). */}}
@@ -170,9 +171,29 @@ not fit together. Every text begins with ERROR: and names the key, its value and
   {{- with $service.loadBalancerSourceRanges -}}
     {{- include "maestrohub.refuse" (dict "key" "uns.mqtt.service.loadBalancerSourceRanges" "value" . "want" "be empty unless uns.mqtt.service.type is LoadBalancer: use networkPolicy.mqttFrom") -}}
   {{- end -}}
+  {{- if not (kindIs "invalid" $service.allocateLoadBalancerNodePorts) -}}
+    {{- include "maestrohub.refuse" (dict "key" "uns.mqtt.service.allocateLoadBalancerNodePorts" "value" $service.allocateLoadBalancerNodePorts "want" "be null unless uns.mqtt.service.type is LoadBalancer") -}}
+  {{- end -}}
 {{- end -}}
-{{- if and .Values.uns.mqtt.gateway.enabled (not .Values.uns.mqtt.gateway.parentRefs) -}}
+{{- $gateway := .Values.uns.mqtt.gateway -}}
+{{- if and $gateway.enabled (not $gateway.parentRefs) -}}
   {{- include "maestrohub.refuse" (dict "key" "uns.mqtt.gateway.parentRefs" "value" "[]" "want" "name a Gateway with uns.mqtt.gateway.enabled") -}}
+{{- end -}}
+{{- if $gateway.enabled -}}
+  {{- $routes := list -}}
+  {{- range include "maestrohub.uns.ports" . | fromJsonArray -}}
+    {{- if eq (include "maestrohub.gateway.kind" (dict "context" $ "port" .name)) "TCPRoute" -}}{{- $routes = append $routes .name -}}{{- end -}}
+  {{- end -}}
+  {{- if gt (len $routes) 1 -}}
+    {{- range $name := $routes -}}
+      {{- if not (index $gateway.listeners $name) -}}
+        {{- include "maestrohub.refuse" (dict "key" (printf "uns.mqtt.gateway.listeners.%s" $name) "value" "" "want" (printf "name the Gateway's listener of that port: each of the TCPRoutes for %s would take the connections of every listener" (join " and " $routes))) -}}
+      {{- end -}}
+    {{- end -}}
+  {{- end -}}
+{{- end -}}
+{{- if and .Values.uns.http.ingress.enabled (not .Values.uns.http.ingress.hosts) -}}
+  {{- include "maestrohub.refuse" (dict "key" "uns.http.ingress.hosts" "value" "[]" "want" "name a host with uns.http.ingress.enabled: the page must not answer for every name") -}}
 {{- end -}}
 {{- end }}
 
@@ -182,6 +203,9 @@ not fit together. Every text begins with ERROR: and names the key, its value and
 {{- end -}}
 {{- if and .Values.uns.clients.entries .Values.uns.clients.existingSecret -}}
   {{- include "maestrohub.refuse" (dict "key" "uns.clients.existingSecret" "value" .Values.uns.clients.existingSecret "want" "be empty with uns.clients.entries: one or the other") -}}
+{{- end -}}
+{{- if and .Values.backup.enabled (not (include "maestrohub.clustered" .)) -}}
+  {{- include "maestrohub.refuse" (dict "key" "backup.enabled" "value" true "want" "be false without NATS (nats.enabled or externalNats.urls): a single node keeps its sessions in memory, and there is nothing to save") -}}
 {{- end -}}
 {{- end }}
 

@@ -1,6 +1,9 @@
 {{/* What is not as production wants it, a line each. */}}
 {{- define "maestrohub.warnings" -}}
 {{- $warnings := list -}}
+{{- if .Values.uns.stopped -}}
+  {{- $warnings = append $warnings "uns.stopped is true: no replica runs, and nobody is served." -}}
+{{- end -}}
 {{- if eq (include "maestrohub.uns.replicas" . | int) 1 -}}
   {{- $warnings = append $warnings "uns.replicas is 1: while the replica restarts nobody is served." -}}
 {{- end -}}
@@ -18,6 +21,21 @@
 {{- end -}}
 {{- if and (include "maestrohub.clustered" .) (lt (.Values.global.natsReplicas | default 3 | int) 3) -}}
   {{- $warnings = append $warnings (printf "global.natsReplicas is %d: with the loss of a NATS server acknowledged state is lost." (int .Values.global.natsReplicas)) -}}
+{{- end -}}
+{{- if .Values.nats.enabled -}}
+  {{- $jetstream := .Values.nats.config.jetstream -}}
+  {{- if not $jetstream.fileStore.pvc.enabled -}}
+    {{- $warnings = append $warnings "nats.config.jetstream.fileStore.pvc.enabled is false: what replicas share ends with NATS's pods." -}}
+  {{- end -}}
+  {{- if ne $jetstream.syncInterval "always" -}}
+    {{- $warnings = append $warnings (printf "nats.config.jetstream.syncInterval is %s: a power cut of all NATS servers at once loses up to that much of what was acknowledged." $jetstream.syncInterval) -}}
+  {{- end -}}
+{{- end -}}
+{{- if and (gt (include "maestrohub.uns.replicas" . | int) 1) (eq .Values.uns.antiAffinity "none") -}}
+  {{- $warnings = append $warnings "uns.antiAffinity is none: the loss of one node may be the loss of every replica." -}}
+{{- end -}}
+{{- if and (eq (.Values.storage.type | default "embedded") "embedded") (ne .Values.storage.embedded.retentionPolicy.whenDeleted "Retain") -}}
+  {{- $warnings = append $warnings "storage.embedded.retentionPolicy.whenDeleted is Delete: an uninstallation deletes the history." -}}
 {{- end -}}
 {{- if .Values.storage.timescale.bundled.enabled -}}
   {{- $warnings = append $warnings "storage.timescale.bundled is for trials: one copy, no backup. Give a database of your own in storage.timescale.existingSecret." -}}

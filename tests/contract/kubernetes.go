@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -14,8 +15,13 @@ import (
 
 // kubernetesTypes are the types a value may be, by the name in @kubernetes.
 var kubernetesTypes = map[string]reflect.Type{
+	"apps/v1.StatefulSetUpdateStrategy":            reflect.TypeFor[appsv1.StatefulSetUpdateStrategy](),
 	"core/v1.Affinity":                             reflect.TypeFor[corev1.Affinity](),
+	"core/v1.Container":                            reflect.TypeFor[corev1.Container](),
+	"core/v1.EnvFromSource":                        reflect.TypeFor[corev1.EnvFromSource](),
 	"core/v1.EnvVar":                               reflect.TypeFor[corev1.EnvVar](),
+	"core/v1.HostAlias":                            reflect.TypeFor[corev1.HostAlias](),
+	"core/v1.PodDNSConfig":                         reflect.TypeFor[corev1.PodDNSConfig](),
 	"core/v1.ResourceRequirements":                 reflect.TypeFor[corev1.ResourceRequirements](),
 	"core/v1.Toleration":                           reflect.TypeFor[corev1.Toleration](),
 	"core/v1.TopologySpreadConstraint":             reflect.TypeFor[corev1.TopologySpreadConstraint](),
@@ -25,6 +31,7 @@ var kubernetesTypes = map[string]reflect.Type{
 	"networking/v1.NetworkPolicyIngressRule":       reflect.TypeFor[networkingv1.NetworkPolicyIngressRule](),
 	"networking/v1.NetworkPolicyEgressRule":        reflect.TypeFor[networkingv1.NetworkPolicyEgressRule](),
 	"gateway.networking.k8s.io/v1.ParentReference": reflect.TypeFor[parentReference](),
+	"monitoring.coreos.com/v1.RelabelConfig":       reflect.TypeFor[relabelConfig](),
 }
 
 // parentReference is the Gateway API's, which is too small a part of it to take the
@@ -36,6 +43,17 @@ type parentReference struct {
 	Name        string `json:"name"`
 	SectionName string `json:"sectionName"`
 	Port        int32  `json:"port"`
+}
+
+// relabelConfig is the Prometheus operator's, likewise.
+type relabelConfig struct {
+	SourceLabels []string `json:"sourceLabels"`
+	Separator    string   `json:"separator"`
+	TargetLabel  string   `json:"targetLabel"`
+	Regex        string   `json:"regex"`
+	Modulus      int64    `json:"modulus"`
+	Replacement  string   `json:"replacement"`
+	Action       string   `json:"action"`
 }
 
 // kubernetesSchema is the closed schema of a value that is a type of the Kubernetes

@@ -2,11 +2,27 @@ package contract
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
+
+// Readme is a README.md with the table of values as it should be. The table alone is generated; the rest of the page is
+// written.
+func Readme(path string, values *Value) ([]byte, error) {
+	page, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	head, rest, hasBegin := strings.Cut(string(page), "<!-- values:begin -->\n")
+	_, tail, hasEnd := strings.Cut(rest, "<!-- values:end -->")
+	if !hasBegin || !hasEnd {
+		return nil, fmt.Errorf("%s has no place for the values", path)
+	}
+	return []byte(head + "<!-- values:begin -->\n" + ReadmeTable(values) + "<!-- values:end -->" + tail), nil
+}
 
 // ReadmeTable is every value of an annotated values.yaml as Markdown: a table for
 // each section, one row a value.

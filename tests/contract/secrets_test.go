@@ -336,38 +336,22 @@ func TestHooksAreInOrderAndDeleteNothingOfValue(t *testing.T) {
 	}
 }
 
-func TestValuesOfSecretsThatDoNotFitAreRefused(t *testing.T) {
-	manager := func(more map[string]any) map[string]any {
-		return map[string]any{"certManager": Merged(map[string]any{"enabled": true}, more)}
-	}
-	tls := map[string]any{"global": map[string]any{"natsTLS": map[string]any{"enabled": true}}}
+// What no guard but the schema says of certificates and passwords; the guards are in chart/tests.
+func TestTheSchemaKnowsTheSecretsValues(t *testing.T) {
 	for name, c := range map[string]struct {
 		values map[string]any
 		want   string
 	}{
-		"no issuer":                       {Merged(tls, manager(nil)), "certManager.issuerRef.name () must name the issuer"},
-		"an Issuer for two namespaces":    {Merged(tls, manager(map[string]any{"issuerRef": map[string]any{"name": "x", "kind": "Issuer"}})), "certManager.issuerRef.kind (Issuer) must be ClusterIssuer"},
-		"a listener without its Secret":   {manager(map[string]any{"issuerRef": map[string]any{"name": "x"}, "mqtt": map[string]any{"enabled": true}}), "uns.mqtt.embedded.tls.secretName () must name the Secret"},
-		"a listener without cert-manager": {At("certManager.mqtt.enabled", true), "certManager.mqtt.enabled (true) must be false"},
-		"renewal of what is not made":     {At("secrets.renew.natsServer", "x"), "secrets.renew.natsServer (x) must be empty"},
-		"passwords nobody made":           {At("secrets.renew.natsPasswords", "x"), "secrets.renew.natsPasswords (x) must be empty"},
-		"renewal of cert-manager's":       {Merged(At("secrets.renew.mesh", "x"), manager(nil)), "secrets.renew.mesh (x) must be empty"},
-		"an authority that is not made":   {At("secrets.authorities.nats", "introduce"), "secrets.authorities.nats (introduce) must be empty"},
-		"an unknown stage":                {At("secrets.authorities.mesh", "next"), "secrets"},
-		"an unknown key":                  {At("secrets.renew.nats", "x"), "nats"},
-		"no life":                         {At("global.natsTLS.certDurationDays", 0), "certDurationDays"},
+		"an unknown stage": {At("secrets.authorities.mesh", "next"), "'/secrets/authorities/mesh': value must be one of"},
+		"an unknown key":   {At("secrets.renew.nats", "x"), "additional properties 'nats' not allowed"},
+		"no life":          {At("global.natsTLS.certDurationDays", 0), "'/global/natsTLS/certDurationDays': minimum: got 0, want 1"},
 	} {
 		if got := refusal(t, c.values); !strings.Contains(got, c.want) {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}
-	for name, values := range map[string]map[string]any{
-		"cert-manager for the mesh alone": manager(nil),
-		"an Issuer for one namespace":     Merged(Merged(tls, At("global.depsNamespace", "maestrohub")), manager(map[string]any{"issuerRef": map[string]any{"name": "x", "kind": "Issuer"}})),
-		"words and stages":                Merged(everythingOn(), map[string]any{"secrets": map[string]any{"renew": map[string]any{"mesh": "1", "natsServer": "2", "natsClient": "3", "natsPasswords": "4"}, "authorities": map[string]any{"mesh": "introduce", "nats": "switch"}}}),
-	} {
-		if got := refusal(t, values); got != "" {
-			t.Errorf("%s: %s", name, got)
-		}
+	words := Merged(everythingOn(), map[string]any{"secrets": map[string]any{"renew": map[string]any{"mesh": "1", "natsServer": "2", "natsClient": "3", "natsPasswords": "4"}, "authorities": map[string]any{"mesh": "introduce", "nats": "switch"}}})
+	if got := refusal(t, words); got != "" {
+		t.Errorf("words and stages: %s", got)
 	}
 }

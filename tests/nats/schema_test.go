@@ -37,16 +37,26 @@ func TestTheSchemaIsWhatTheValuesSay(t *testing.T) {
 		t.Fatal(err)
 	}
 	want = append(want, '\n')
-	path := chart + "/values.schema.json"
+	current(t, chart+"/values.schema.json", want)
+}
+
+// TestTheReadmeHasEveryValue: the table is generated.
+func TestTheReadmeHasEveryValue(t *testing.T) {
+	values, err := contract.ReadValues(chart + "/values.yaml")
+	must(t, err)
+	page, err := contract.Readme(chart+"/README.md", values)
+	must(t, err)
+	current(t, chart+"/README.md", page)
+}
+
+// current holds a generated file to what it should be.
+func current(t *testing.T, path string, want []byte) {
+	t.Helper()
 	if *rewrite {
-		if err := os.WriteFile(path, want, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, want, 0o644))
 	}
 	got, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if !bytes.Equal(got, want) {
 		t.Errorf("%s is not what values.yaml says: go test ./tests/nats -rewrite", path)
 	}

@@ -16,6 +16,7 @@ import (
 
 	"maestrohub.io/uns/broker/state"
 	"maestrohub.io/uns/broker/state/jetstream"
+	"maestrohub.io/uns/tests/contract"
 	"maestrohub.io/uns/tools/launch"
 	"maestrohub.io/uns/tools/localcluster/proxy"
 )
@@ -31,9 +32,13 @@ type cluster struct {
 }
 
 // boot starts the three servers of the rendered StatefulSet.
-func boot(t *testing.T, net int) *cluster {
+func boot(t *testing.T, net int, overlays ...map[string]any) *cluster {
 	t.Helper()
-	c := &cluster{installation: install(t, nil, nil)}
+	overlay := map[string]any{}
+	for _, o := range overlays {
+		overlay = contract.Merged(overlay, o)
+	}
+	c := &cluster{installation: install(t, overlay, nil)}
 	c.pods = c.installation.pods(t, net)
 	// Alone, a server is alive and ready, and not started: a rolling update waits.
 	c.servers = append(c.servers, c.pods[0].start(t, "nats"))

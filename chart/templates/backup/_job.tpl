@@ -36,15 +36,17 @@
 {{/* maestrohub.backup.jobTemplate (dict "context" . "args" list "retries" 2). */}}
 {{- define "maestrohub.backup.jobTemplate" -}}
 {{- $values := .context.Values -}}
-{{- $labels := include "maestrohub.labels" (dict "context" .context "name" "uns-backup") -}}
 metadata:
-  labels: {{- $labels | nindent 4 }}
+  labels: {{- include "maestrohub.labels" (dict "context" .context "name" "uns-backup") | nindent 4 }}
 spec:
   backoffLimit: {{ .retries }}
   activeDeadlineSeconds: {{ int64 $values.backup.activeDeadlineSeconds }}
   template:
     metadata:
-      labels: {{- $labels | nindent 8 }}
+      labels: {{- include "maestrohub.podLabels" (dict "context" .context "name" "uns-backup" "labels" $values.backup.podLabels) | nindent 8 }}
+      {{- with $values.backup.podAnnotations }}
+      annotations: {{- toYaml . | nindent 8 }}
+      {{- end }}
     spec:
       restartPolicy: Never
       serviceAccountName: {{ include "maestrohub.uns.serviceAccount" .context }}
@@ -52,12 +54,7 @@ spec:
       enableServiceLinks: false
       securityContext: {{- include "maestrohub.podSecurityContext" .context | nindent 8 }}
       {{- include "maestrohub.imagePullSecrets" .context | nindent 6 }}
-      {{- with $values.backup.nodeSelector }}
-      nodeSelector: {{- toYaml . | nindent 8 }}
-      {{- end }}
-      {{- with $values.backup.tolerations }}
-      tolerations: {{- toYaml . | nindent 8 }}
-      {{- end }}
+      {{- include "maestrohub.placement" $values.backup | nindent 6 }}
       containers:
         - name: backup
           image: {{ include "maestrohub.broker.image" .context }}

@@ -66,7 +66,7 @@ broker/secrets/plan.go. Templates make no secret themselves: two renderings are 
   {{- $accounts = append $accounts (dict "thing" "NATS accounts" "secret" (dict "namespace" $deps "name" (include "maestrohub.natsAuth.serverSecret" .)) "existing" $existing "key" "accounts.conf" "renew" $renew.natsPasswords
         "accounts" (list
           (dict "name" "BROKER" "user" "uns-broker" "password" (dict "secret" $uns "key" "broker") "jetStream" dict)
-          (dict "name" "APP" "user" "uns" "password" (dict "secret" $uns "key" "uns") "jetStream" dict)
+          (merge (dict "name" "APP" "user" "uns" "password" (dict "secret" $uns "key" "uns")) (include "maestrohub.natsAuth.app" . | fromJson))
           (dict "name" "SYS" "user" "sys" "password" (dict "secret" $sys "key" "sys")))) -}}
 {{- end -}}
 
@@ -108,9 +108,33 @@ broker/secrets/plan.go. Templates make no secret themselves: two renderings are 
 
 {{- /* Without app.kubernetes.io/instance, by which Argo CD may take them for its own, not find them in the chart, and prune them. */ -}}
 {{- $labels := dict "maestrohub.io/release" .Release.Name "app.kubernetes.io/part-of" "maestrohub" -}}
-{{- with .Values.commonLabels -}}{{- $labels = merge $labels (omit . "app.kubernetes.io/instance" "app.kubernetes.io/managed-by") -}}{{- end -}}
+{{- with .Values.global.labels -}}{{- $labels = merge $labels (omit . "app.kubernetes.io/instance" "app.kubernetes.io/managed-by") -}}{{- end -}}
 {{- if or $passwords $certificates -}}
 {{- dict "labels" $labels "authorities" $authorities "passwords" $passwords "certificates" $certificates "accounts" $accounts | toYaml -}}
+{{- end -}}
+{{- end }}
+
+{{/*
+What account APP may have of JetStream, as the plan has it: {"jetStream": …}. NATS counts every copy of a stream against
+its account, on whichever server it lies, so that what is for each server stands there as many times as there are servers.
+*/}}
+{{- define "maestrohub.natsAuth.app" -}}
+{{- $app := .Values.global.natsAuth.app -}}
+{{- $nats := .Subcharts.nats -}}
+{{- $most := include "nats.maxFileStore" $nats | int64 -}}
+{{- $file := div $most 10 -}}
+{{- if not (kindIs "invalid" $app.maxFile) -}}
+  {{- $file = ternary 0 (include "nats.bytes" $app.maxFile | int64) (eq (toString $app.maxFile) "0") -}}
+{{- end -}}
+{{- if gt (mul $file 2) $most -}}
+  {{- include "maestrohub.refuse" (dict "key" "global.natsAuth.app.maxFile" "value" $app.maxFile "want" (printf "be at most half of what a server may store (%d bytes, by nats.config.jetstream.fileStore): the rest is the broker's" $most)) -}}
+{{- end -}}
+{{- if $file -}}
+  {{- $limits := dict "max_file" (mul $file (include "nats.replicas" $nats | int64)) -}}
+  {{- with $app.maxStreams -}}{{- $_ := set $limits "max_streams" (int64 .) -}}{{- end -}}
+  {{- dict "jetStream" $limits | toJson -}}
+{{- else -}}
+  {{- dict | toJson -}}
 {{- end -}}
 {{- end }}
 
@@ -145,15 +169,16 @@ helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
 
 {{/* The specification of a Job of our image: (dict "context" . "name" "secrets" "serviceAccount" "x" "args" (list …) "env" (list …)). */}}
 {{- define "maestrohub.secrets.jobSpec" -}}
-{{- $labels := include "maestrohub.selectorLabels" (dict "context" .context "name" .name) -}}
+{{- $values := .context.Values.secrets -}}
 backoffLimit: 2
 activeDeadlineSeconds: 600
 ttlSecondsAfterFinished: 86400
 template:
   metadata:
-    labels:
-      {{- $labels | nindent 6 }}
-      app.kubernetes.io/part-of: maestrohub
+    labels: {{- include "maestrohub.podLabels" (dict "context" .context "name" .name "labels" $values.podLabels) | nindent 6 }}
+    {{- with $values.podAnnotations }}
+    annotations: {{- toYaml . | nindent 6 }}
+    {{- end }}
   spec:
     restartPolicy: Never
     serviceAccountName: {{ .serviceAccount }}
@@ -161,12 +186,7 @@ template:
     enableServiceLinks: false
     securityContext: {{- include "maestrohub.podSecurityContext" .context | nindent 6 }}
     {{- include "maestrohub.imagePullSecrets" .context | nindent 4 }}
-    {{- with .context.Values.secrets.nodeSelector }}
-    nodeSelector: {{- toYaml . | nindent 6 }}
-    {{- end }}
-    {{- with .context.Values.secrets.tolerations }}
-    tolerations: {{- toYaml . | nindent 6 }}
-    {{- end }}
+    {{- include "maestrohub.placement" $values | nindent 4 }}
     containers:
       - name: secrets
         image: {{ include "maestrohub.broker.image" .context }}
@@ -178,5 +198,5 @@ template:
         # The reason of a refusal is shown by kubectl describe pod, too.
         terminationMessagePolicy: FallbackToLogsOnError
         securityContext: {{- include "maestrohub.containerSecurityContext" .context | nindent 10 }}
-        resources: {{- toYaml .context.Values.secrets.resources | nindent 10 }}
+        resources: {{- toYaml $values.resources | nindent 10 }}
 {{- end }}

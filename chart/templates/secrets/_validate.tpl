@@ -15,6 +15,7 @@
 {{- if and $manager.enabled $nats (eq $manager.issuerRef.kind "Issuer") (ne (include "maestrohub.depsNamespace" .) .Release.Namespace) -}}
   {{- include "maestrohub.refuse" (dict "key" "certManager.issuerRef.kind" "value" "Issuer" "want" (printf "be ClusterIssuer (or another that serves both namespaces) with global.natsTLS: its certificates lie in %s and %s, and an Issuer serves one" .Release.Namespace (include "maestrohub.depsNamespace" .))) -}}
 {{- end -}}
+{{- if include "maestrohub.secrets.natsAuth" . -}}{{- $_ := include "maestrohub.natsAuth.app" . -}}{{- end -}}
 {{- $jobNATS := and $nats (not $manager.enabled) -}}
 {{- range $key, $used := dict "mesh" (and (include "maestrohub.clustered" .) (not .Values.uns.mqtt.embedded.mesh.existingSecret) (not $manager.enabled)) "natsServer" $jobNATS "natsClient" $jobNATS "natsPasswords" (and (include "maestrohub.secrets.natsAuth" .) .Values.global.natsAuth.create) -}}
   {{- $word := index $.Values.secrets.renew $key -}}

@@ -92,6 +92,6 @@
   matchLabelKeys: [controller-revision-hash]
 {{- end }}
 {{- else -}}
-{{ toYaml .Values.uns.topologySpreadConstraints }}
+{{- with .Values.uns.topologySpreadConstraints }}{{ toYaml . }}{{ end -}}
 {{- end -}}
 {{- end }}

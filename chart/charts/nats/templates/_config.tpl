@@ -10,7 +10,7 @@ which is valid there. "<< x >>" becomes x without quotes.
 {{- if $store.maxSize -}}
 {{- $max := int64 (include "nats.bytes" $store.maxSize) -}}
 {{- if gt (mul $max 100) (mul $size 95) -}}
-{{- fail (printf "nats.config.jetstream.fileStore.maxSize (%s) must be at most 95 %% of fileStore.pvc.size (%s): Raft's files come on top, and a server whose disk is full turns JetStream off" $store.maxSize $store.pvc.size) -}}
+{{- fail (printf "ERROR: nats.config.jetstream.fileStore.maxSize (%s) must be at most 95 %% of fileStore.pvc.size (%s): Raft's files come on top, and a server whose disk is full turns JetStream off" $store.maxSize $store.pvc.size) -}}
 {{- end -}}
 {{- $max -}}
 {{- else -}}
@@ -85,12 +85,12 @@ include accounts.conf
 {{- define "nats.validate" -}}
 {{- $needed := add (int .Values.config.lameDuck.duration) 20 -}}
 {{- if lt (int .Values.podTemplate.terminationGracePeriodSeconds) (int $needed) -}}
-{{- fail (printf "nats.podTemplate.terminationGracePeriodSeconds (%d) must be at least config.lameDuck.duration (%d) + 20: a server would be killed before its clients have left it" (int .Values.podTemplate.terminationGracePeriodSeconds) (int .Values.config.lameDuck.duration)) -}}
+{{- fail (printf "ERROR: nats.podTemplate.terminationGracePeriodSeconds (%d) must be at least config.lameDuck.duration (%d) + 20: a server would be killed before its clients have left it" (int .Values.podTemplate.terminationGracePeriodSeconds) (int .Values.config.lameDuck.duration)) -}}
 {{- end -}}
 {{- if ge (int .Values.config.lameDuck.gracePeriod) (int .Values.config.lameDuck.duration) -}}
-{{- fail (printf "nats.config.lameDuck.gracePeriod (%d) must be less than config.lameDuck.duration (%d)" (int .Values.config.lameDuck.gracePeriod) (int .Values.config.lameDuck.duration)) -}}
+{{- fail (printf "ERROR: nats.config.lameDuck.gracePeriod (%d) must be less than config.lameDuck.duration (%d)" (int .Values.config.lameDuck.gracePeriod) (int .Values.config.lameDuck.duration)) -}}
 {{- end -}}
 {{- if and ((.Values.global).natsTLS).mutual (not (include "nats.tls" .)) -}}
-{{- fail "global.natsTLS.mutual needs global.natsTLS.enabled: there is no mutual TLS without TLS" -}}
+{{- fail "ERROR: global.natsTLS.mutual needs global.natsTLS.enabled: there is no mutual TLS without TLS" -}}
 {{- end -}}
 {{- end }}

@@ -30,14 +30,18 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 
 {{- define "nats.labels" -}}
-{{ include "nats.selectorLabels" . }}
-app.kubernetes.io/part-of: maestrohub
-app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
-app.kubernetes.io/managed-by: {{ .Release.Service }}
-helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
-{{- with .Values.commonLabels }}
-{{ toYaml . }}
+{{- include "nats.labelsAnd" (dict "context" .) -}}
 {{- end }}
+
+{{/* nats.labelsAnd (dict "context" . "labels" $more): of an object. The chart's own stand above the user's. */}}
+{{- define "nats.labelsAnd" -}}
+{{- merge (include "nats.podLabels" . | fromYaml)
+  (dict "app.kubernetes.io/version" .context.Chart.AppVersion "app.kubernetes.io/managed-by" .context.Release.Service "helm.sh/chart" (printf "%s-%s" .context.Chart.Name .context.Chart.Version | replace "+" "_")) | toYaml -}}
+{{- end }}
+
+{{/* nats.podLabels (dict "context" . "labels" $more): of a pod. No version among them: another chart with the same servers must not restart them. */}}
+{{- define "nats.podLabels" -}}
+{{- merge (include "nats.selectorLabels" .context | fromYaml) (dict "app.kubernetes.io/part-of" "maestrohub") (.labels | default dict) ((.context.Values.global).labels | default dict) | toYaml -}}
 {{- end }}
 
 {{/* nats.image (dict "context" . "image" .Values.x.image "tag" "default tag"). */}}
@@ -69,6 +73,6 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- define "nats.bytes" -}}
 {{- $units := dict "" 1 "k" 1000 "M" 1000000 "G" 1000000000 "T" 1000000000000 "Ki" 1024 "Mi" 1048576 "Gi" 1073741824 "Ti" 1099511627776 -}}
 {{- $unit := regexFind "[A-Za-z]*$" (toString .) -}}
-{{- if not (hasKey $units $unit) }}{{ fail (printf "nats: %q is no quantity of bytes: its unit must be one of k, M, G, T, Ki, Mi, Gi, Ti" (toString .)) }}{{ end -}}
+{{- if not (hasKey $units $unit) }}{{ fail (printf "ERROR: nats: %q is no quantity of bytes: its unit must be one of k, M, G, T, Ki, Mi, Gi, Ti" (toString .)) }}{{ end -}}
 {{- mulf (float64 (trimSuffix $unit (toString .))) (float64 (get $units $unit)) | int64 -}}
 {{- end }}

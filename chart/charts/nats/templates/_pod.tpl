@@ -17,30 +17,17 @@ imagePullSecrets:
 {{- end }}
 securityContext:
   runAsNonRoot: true
+  {{- if not (.Values.global).openShift }}
   runAsUser: {{ .Values.podTemplate.runAsUser }}
   runAsGroup: {{ .Values.podTemplate.runAsUser }}
   fsGroup: {{ .Values.podTemplate.runAsUser }}
   fsGroupChangePolicy: OnRootMismatch
+  {{- end }}
   seccompProfile:
     type: RuntimeDefault
-{{- if ne .Values.podTemplate.antiAffinity "none" }}
+{{- with include "nats.affinity" . }}
 affinity:
-  podAntiAffinity:
-    {{- if eq .Values.podTemplate.antiAffinity "required" }}
-    requiredDuringSchedulingIgnoredDuringExecution:
-      - topologyKey: kubernetes.io/hostname
-        labelSelector:
-          matchLabels:
-            {{- include "nats.selectorLabels" . | nindent 12 }}
-    {{- else }}
-    preferredDuringSchedulingIgnoredDuringExecution:
-      - weight: 100
-        podAffinityTerm:
-          topologyKey: kubernetes.io/hostname
-          labelSelector:
-            matchLabels:
-              {{- include "nats.selectorLabels" . | nindent 14 }}
-    {{- end }}
+  {{- . | nindent 2 }}
 {{- end }}
 {{- with .Values.podTemplate.topologySpreadConstraints }}
 topologySpreadConstraints:
@@ -155,6 +142,18 @@ volumes:
     emptyDir:
       sizeLimit: {{ $store.pvc.size }}
   {{- end }}
+{{- end }}
+
+{{/* Affinity with the servers kept apart, merged with the user's. */}}
+{{- define "nats.affinity" -}}
+{{- $term := dict "labelSelector" (dict "matchLabels" (include "nats.selectorLabels" . | fromYaml)) "topologyKey" "kubernetes.io/hostname" -}}
+{{- $apart := dict -}}
+{{- if eq .Values.podTemplate.antiAffinity "required" -}}
+  {{- $apart = dict "podAntiAffinity" (dict "requiredDuringSchedulingIgnoredDuringExecution" (list $term)) -}}
+{{- else if eq .Values.podTemplate.antiAffinity "preferred" -}}
+  {{- $apart = dict "podAntiAffinity" (dict "preferredDuringSchedulingIgnoredDuringExecution" (list (dict "weight" 100 "podAffinityTerm" $term))) -}}
+{{- end -}}
+{{- with merge (deepCopy .Values.podTemplate.affinity) $apart -}}{{ toYaml . }}{{- end -}}
 {{- end }}
 
 {{- define "nats.server" -}}
