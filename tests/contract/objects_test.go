@@ -42,6 +42,37 @@ func TestEveryObjectIsNamedAndLabelled(t *testing.T) {
 	})
 }
 
+// global.labels are on everything, the pods among them, and change nothing that selectors and policies go by.
+func TestGlobalLabelsAreOnEverything(t *testing.T) {
+	for name, values := range installations(t) {
+		if name == "values-production.yaml" {
+			values = Merged(values, At("backup.enabled", true))
+		}
+		plain := render(t, values)
+		r := render(t, Merged(values, At("global.labels", map[string]any{"team": "plant", "app.kubernetes.io/name": "mine", "app.kubernetes.io/part-of": "mine"})))
+		for i, o := range r.Objects {
+			if strings.HasSuffix(o.Template, "/extra.yaml") {
+				continue
+			}
+			if labels, _ := o.Field("metadata", "labels").(map[string]any); labels["team"] != "plant" {
+				t.Errorf("%s: %s is not labelled", name, o)
+			}
+			for _, label := range []string{"app.kubernetes.io/name", "app.kubernetes.io/part-of"} {
+				labels, _ := o.Field("metadata", "labels").(map[string]any)
+				was, _ := plain.Objects[i].Field("metadata", "labels").(map[string]any)
+				if labels[label] != was[label] {
+					t.Errorf("%s: %s: %s is %v, and was %v", name, o, label, labels[label], was[label])
+				}
+			}
+		}
+		for _, p := range pods(t, r) {
+			if p.meta.Labels["team"] != "plant" || p.meta.Labels["app.kubernetes.io/part-of"] != "maestrohub" {
+				t.Errorf("%s: the pods of %s have the labels %v", name, p.of, p.meta.Labels)
+			}
+		}
+	}
+}
+
 func TestALongReleaseNameStillFitsAndALongerIsRefused(t *testing.T) {
 	for length, fits := range map[int]bool{40: true, 41: false} {
 		r, err := Render(Install{Chart: folder, Name: strings.Repeat("r", length), APIs: everyAPI})

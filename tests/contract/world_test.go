@@ -28,6 +28,13 @@ func installations(t *testing.T) map[string]map[string]any {
 		}
 		all[filepath.Base(file)] = values
 	}
+	all["OpenShift, every pod there is"] = map[string]any{
+		"global":  map[string]any{"openShift": true, "natsAuth": map[string]any{"enabled": true}, "natsTLS": map[string]any{"enabled": true, "mutual": true}},
+		"uns":     map[string]any{"replicas": 2, "http": map[string]any{"ingress": map[string]any{"enabled": true, "hosts": []any{"uns.example.com"}, "tlsSecretName": "page-tls"}}},
+		"storage": map[string]any{"type": "timescale", "timescale": map[string]any{"bundled": map[string]any{"enabled": true}}},
+		"backup":  map[string]any{"enabled": true},
+		"nats":    map[string]any{"promExporter": map[string]any{"enabled": true, "podMonitor": map[string]any{"enabled": true}}},
+	}
 	all["another NATS, devices from outside"] = map[string]any{
 		"nats": map[string]any{"enabled": false},
 		"externalNats": map[string]any{"urls": []any{"tls://nats-1.example.com:4222", "tls://nats-2.example.com:4222"}, "user": "uns-broker", "passwordSecretName": "nats-password",
