@@ -228,14 +228,15 @@ func (r *failoverRun) outage(ctx context.Context) error {
 }
 
 // recovered says whether every device has an acknowledgment of something it was to send
-// after it had come back, and every follower has it.
+// after it had come back, and every follower has that or something later: it may have
+// come back later than the device, to a broker that had forgotten it.
 func (r *failoverRun) recovered() bool {
 	for i, d := range r.devices {
 		if d.proof == 0 {
 			return false
 		}
 		for _, f := range r.followers {
-			if !f.has(i, d.proof) {
+			if f.latest(i) < d.proof {
 				return false
 			}
 		}

@@ -32,3 +32,25 @@ func TestTheLongestGapIncludesOneThatNeverEnded(t *testing.T) {
 		t.Errorf("longest gap of one who got everything %d, want 30", got)
 	}
 }
+
+// Everyone is back when every device's first value after its return is acknowledged, and
+// every follower has that one or a later one: what it missed it may never get.
+func TestEveryoneIsBackWhenLaterValuesArrive(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		proof uint32
+		seen  []bool
+		want  bool
+	}{
+		{"the device is not back", 0, []bool{false, true, true}, false},
+		{"nothing arrived yet", 2, nil, false},
+		{"only what was sent before", 2, []bool{false, true}, false},
+		{"that very value", 2, []bool{false, true, true}, true},
+		{"not that, but a later one", 2, []bool{false, true, false, true}, true},
+	} {
+		r := &failoverRun{devices: []*device{{proof: c.proof}}, followers: []*follower{{seen: [][]bool{c.seen}}}}
+		if got := r.recovered(); got != c.want {
+			t.Errorf("%s: back is %v, want %v", c.name, got, c.want)
+		}
+	}
+}

@@ -22,6 +22,9 @@ func (f *follower) has(device int, sequence uint32) bool {
 	return int(sequence) < len(f.seen[device]) && f.seen[device][sequence]
 }
 
+// latest is the highest sequence of a device the follower has, 0 of none.
+func (f *follower) latest(device int) uint32 { return uint32(max(len(f.seen[device])-1, 0)) }
+
 // Packet subscribes where the session is new, and notes what arrives.
 func (f *follower) Packet(c *wire.Conn, h mqtt.Header, body []byte) {
 	t := f.run.target
