@@ -94,6 +94,13 @@ not fit together. Every text begins with ERROR: and names the key, its value and
 {{- if and (gt $replicas 1) (not (include "maestrohub.clustered" .)) -}}
   {{- include "maestrohub.refuse" (dict "key" "uns.replicas" "value" $replicas "want" "be 1 without NATS: replicas share their state through it (nats.enabled, or externalNats.urls)") -}}
 {{- end -}}
+{{- if not .Values.externalNats.urls -}}
+  {{- range $key := list "user" "passwordSecretName" "tlsSecretName" -}}
+    {{- with index $.Values.externalNats $key -}}
+      {{- include "maestrohub.refuse" (dict "key" (printf "externalNats.%s" $key) "value" . "want" "be empty without externalNats.urls, the servers it is for") -}}
+    {{- end -}}
+  {{- end -}}
+{{- end -}}
 {{- if and .Values.externalNats.passwordSecretName (not .Values.externalNats.user) -}}
   {{- include "maestrohub.refuse" (dict "key" "externalNats.user" "value" "" "want" "be set with externalNats.passwordSecretName") -}}
 {{- end -}}
@@ -102,6 +109,37 @@ not fit together. Every text begins with ERROR: and names the key, its value and
 {{- end -}}
 {{- if and .Values.global.natsTLS.mutual (not .Values.global.natsTLS.enabled) -}}
   {{- include "maestrohub.refuse" (dict "key" "global.natsTLS.mutual" "value" true "want" "be false without global.natsTLS.enabled") -}}
+{{- end -}}
+{{- $budget := .Values.uns.podDisruptionBudget -}}
+{{- if and $budget.enabled (gt $replicas 1) (regexMatch "^[0-9]+$" (toString $budget.maxUnavailable)) -}}
+  {{- if ge (int $budget.maxUnavailable) $replicas -}}
+    {{- include "maestrohub.refuse" (dict "key" "uns.podDisruptionBudget.maxUnavailable" "value" (int $budget.maxUnavailable) "want" (printf "be less than uns.replicas (%d), or a drain may take every replica" $replicas)) -}}
+  {{- end -}}
+{{- end -}}
+{{- if and (not .Values.uns.serviceAccount.create) (not .Values.uns.serviceAccount.name) -}}
+  {{- include "maestrohub.refuse" (dict "key" "uns.serviceAccount.name" "value" "" "want" "name a ServiceAccount that is there with uns.serviceAccount.create false (default is one)") -}}
+{{- end -}}
+{{- include "maestrohub.validate.room" . -}}
+{{- end }}
+
+{{/* What NATS must have room for: each packet, and a workspace's session log. */}}
+{{- define "maestrohub.validate.room" -}}
+{{- if .Values.nats.enabled -}}
+  {{- $embedded := .Values.uns.mqtt.embedded -}}
+  {{- $payload := int64 .Values.nats.config.maxPayload -}}
+  {{- $packet := include "maestrohub.bytes" ($embedded.maxPacketBytes | default "1MiB") | float64 -}}
+  {{- if gt (addf $packet 16384.0) (float64 $payload) -}}
+    {{- include "maestrohub.refuse" (dict "key" "nats.config.maxPayload" "value" $payload "want" (printf "be at least 16384 more than uns.mqtt.embedded.maxPacketBytes (%s): a packet goes through NATS with what the broker says of it" (toString ($embedded.maxPacketBytes | default "1MiB")))) -}}
+  {{- end -}}
+  {{- $room := include "nats.maxFileStore" .Subcharts.nats | float64 -}}
+  {{- if .Values.global.natsAuth.enabled -}}
+    {{- $app := (include "maestrohub.natsAuth.app" . | fromJson).jetStream | default dict -}}
+    {{- $room = subf $room (divf ($app.max_file | default 0.0 | float64) (include "nats.replicas" .Subcharts.nats | float64)) -}}
+  {{- end -}}
+  {{- $log := include "maestrohub.bytes" ($embedded.sessionLogMaxBytes | default "256MiB") | float64 -}}
+  {{- if gt $log $room -}}
+    {{- include "maestrohub.refuse" (dict "key" "uns.mqtt.embedded.sessionLogMaxBytes" "value" $embedded.sessionLogMaxBytes "want" (printf "be at most what a NATS server may store for the broker (%.0f bytes, by nats.config.jetstream.fileStore): each workspace with persistent sessions reserves it on every server" $room)) -}}
+  {{- end -}}
 {{- end -}}
 {{- end }}
 

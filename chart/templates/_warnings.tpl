@@ -19,6 +19,13 @@
 {{- if and .Values.nats.enabled (not .Values.global.natsTLS.enabled) -}}
   {{- $warnings = append $warnings "global.natsTLS.enabled is false: the broker's state crosses the network unencrypted." -}}
 {{- end -}}
+{{- if not .Values.nats.enabled -}}
+  {{- range $key := list "natsAuth" "natsTLS" -}}
+    {{- if (index $.Values.global $key).enabled -}}
+      {{- $warnings = append $warnings (printf "global.%s is the chart's NATS's, which nats.enabled (false) leaves out: it has no effect. Of another NATS speak externalNats.user, passwordSecretName and tlsSecretName." $key) -}}
+    {{- end -}}
+  {{- end -}}
+{{- end -}}
 {{- if and (include "maestrohub.clustered" .) (lt (.Values.global.natsReplicas | default 3 | int) 3) -}}
   {{- $warnings = append $warnings (printf "global.natsReplicas is %d: with the loss of a NATS server acknowledged state is lost." (int .Values.global.natsReplicas)) -}}
 {{- end -}}
@@ -42,6 +49,17 @@
 {{- end -}}
 {{- if not .Values.networkPolicy.enabled -}}
   {{- $warnings = append $warnings "networkPolicy.enabled is false: every pod of the cluster reaches every port." -}}
+{{- end -}}
+{{- if and .Values.uns.http.ingress.enabled .Values.networkPolicy.enabled (not .Values.networkPolicy.httpFrom) -}}
+  {{- $warnings = append $warnings "networkPolicy.httpFrom is empty: the controller of uns.http.ingress does not reach the page." -}}
+{{- end -}}
+{{- if and .Values.monitoring.podMonitor.enabled .Values.uns.http.tlsSecretName (not .Values.monitoring.podMonitor.tlsConfig) -}}
+  {{- $warnings = append $warnings "monitoring.podMonitor.tlsConfig is empty: Prometheus holds the certificate of uns.http.tlsSecretName against the pods' addresses, which it does not name, and scrapes nothing." -}}
+{{- end -}}
+{{- $service := .Values.uns.mqtt.service -}}
+{{- $embedded := .Values.uns.mqtt.embedded -}}
+{{- if and $embedded.limits.trustClientAddresses (ne $service.type "ClusterIP") (ne ($service.externalTrafficPolicy | default "Cluster") "Local") (not $embedded.proxyProtocol.trustedProxies) -}}
+  {{- $warnings = append $warnings "uns.mqtt.embedded.limits.trustClientAddresses is true, and devices come by the addresses of nodes: one that fails to sign in shuts out all behind its node. Set uns.mqtt.service.externalTrafficPolicy Local, or proxyProtocol.trustedProxies." -}}
 {{- end -}}
 {{- $inline := false -}}
 {{- range .Values.uns.clients.entries -}}{{- if .secret -}}{{- $inline = true -}}{{- end -}}{{- end -}}

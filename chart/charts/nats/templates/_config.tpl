@@ -90,6 +90,9 @@ include accounts.conf
 {{- if ge (int .Values.config.lameDuck.gracePeriod) (int .Values.config.lameDuck.duration) -}}
 {{- fail (printf "ERROR: nats.config.lameDuck.gracePeriod (%d) must be less than config.lameDuck.duration (%d)" (int .Values.config.lameDuck.gracePeriod) (int .Values.config.lameDuck.duration)) -}}
 {{- end -}}
+{{- if and (not .Values.serviceAccount.enabled) (not .Values.serviceAccount.name) -}}
+{{- fail "ERROR: nats.serviceAccount.name () must name a ServiceAccount that is there with nats.serviceAccount.enabled false (default is one)" -}}
+{{- end -}}
 {{- if and ((.Values.global).natsTLS).mutual (not (include "nats.tls" .)) -}}
 {{- fail "ERROR: global.natsTLS.mutual needs global.natsTLS.enabled: there is no mutual TLS without TLS" -}}
 {{- end -}}
