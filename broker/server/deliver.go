@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"time"
 
 	"maestrohub.io/uns/broker/mqtt"
@@ -229,11 +230,7 @@ func (c *connection) refill() {
 	}
 	if c.session.Persistent && !c.pumping && c.pumpable() {
 		c.pumping = true
-		c.server.tasks.Add(1)
-		go func() {
-			defer c.server.tasks.Done()
-			c.pump()
-		}()
+		c.server.background(func(context.Context) { c.pump() })
 	}
 }
 

@@ -96,11 +96,7 @@ func (w *workspace) startFeed(ctx context.Context) (*feed, error) {
 	f := &feed{log: log, next: last + 1, began: last + 1, directory: newDirectory(last + 1), trim: last + 1 + trimEvery}
 	f.done.Store(f.next)
 	w.feed.Store(f)
-	w.server.tasks.Add(1)
-	go func() {
-		defer w.server.tasks.Done()
-		w.follow(f)
-	}()
+	w.server.background(func(context.Context) { w.follow(f) })
 	w.server.background(func(ctx context.Context) { w.measure(ctx, log) })
 	return f, nil
 }

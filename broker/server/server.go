@@ -68,6 +68,8 @@ type Server struct {
 	cancel  context.CancelFunc
 	started time.Time
 	tasks   sync.WaitGroup
+	ending  sync.RWMutex // of waits
+	waits   bool         // Stop waits for tasks: no more are counted
 	agenda  *agenda
 	// authenticating holds a token for each CONNECT in its credential check.
 	authenticating chan struct{}
@@ -154,6 +156,9 @@ func (s *Server) Stop(ctx context.Context) error {
 		}
 	}
 	s.cancel()
+	s.ending.Lock()
+	s.waits = true
+	s.ending.Unlock()
 	s.tasks.Wait()
 	return err
 }

@@ -66,9 +66,16 @@ func (s *Server) endLongestOffline() {
 
 // background runs f beside the connections, until it returns or the server stops.
 func (s *Server) background(f func(ctx context.Context)) {
-	s.tasks.Add(1)
+	s.ending.RLock()
+	counted := !s.waits
+	if counted {
+		s.tasks.Add(1)
+	}
+	s.ending.RUnlock()
 	go func() {
-		defer s.tasks.Done()
+		if counted {
+			defer s.tasks.Done()
+		} // else an outcome came after the stop, the context is over, and f only tidies up
 		f(s.ctx)
 	}()
 }

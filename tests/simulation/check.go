@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"maestrohub.io/uns/broker/topic"
 )
 
 // check holds what happened against what was promised.
@@ -55,9 +57,7 @@ func (w *world) checkStored() {
 }
 
 // wants reports whether a subscriber's filter matches a topic below the workspace.
-func (s *subscriber) wants(topic string) bool {
-	return strings.HasSuffix(s.filter, "#") || strings.HasSuffix(topic, "/a")
-}
+func (s *subscriber) wants(name string) bool { return topic.Match(s.filter, data+name) }
 
 // checkPersistent: every value acknowledged after the SUBACK has come. Excused are, where
 // the SUBACK went out without having waited for everything, values that were sent before
@@ -324,7 +324,7 @@ const takenWithin = 16 * time.Second
 
 // checkTakeovers: a connection whose device is served elsewhere is closed.
 func (w *world) checkTakeovers() {
-	for _, o := range w.left {
+	for _, o := range w.open {
 		if o.taken.IsZero() || o.nc.in.lost() {
 			continue
 		}

@@ -30,10 +30,11 @@ type device struct {
 	tried    bool // a CONNECT left that may have made the session
 	made     bool // the session is known to be there
 	lastEnd  time.Time
-	answered time.Time // when the CONNACK was read
-	heard    time.Time // when something last came
-	went     time.Time // when its CONNECT left
-	moved    bool      // it goes elsewhere and leaves nc open
+	answered time.Time    // when the CONNACK was read
+	heard    time.Time    // when something last came
+	went     time.Time    // when its CONNECT left
+	moved    bool         // it goes elsewhere and leaves nc open
+	where    func() *node // it connects to; nil: to any
 	// olds are connections it left open, to be taken over.
 	olds []*old
 }
@@ -93,6 +94,9 @@ func (d *device) try(ctx context.Context, receiveMaximum uint16, will *mqtt.Will
 		d.nc, d.moved = nil, false
 	}
 	n := d.w.nodes[d.r.IntN(len(d.w.nodes))]
+	if d.where != nil {
+		n = d.where()
+	}
 	bound, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	nc, err := d.w.network.dial(bound, d.host, n.name+":mqtt")

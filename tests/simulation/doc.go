@@ -7,6 +7,11 @@
 //
 //	go test ./tests/simulation -run Seed -v -seed 7      one seed, with its history
 //
+// Beside what a seed draws, every interleaving that the design was tested against is done on
+// purpose (directed_test.go), and one exchange at QoS 2 is broken after each of its
+// effects in turn, on its way in and out (steps_test.go). Package planted takes safeguards
+// out of the broker and holds these tests to finding it.
+//
 // # What is real and what is not
 //
 // Real: everything in the replicas, with TLS 1.3 between them over connections in

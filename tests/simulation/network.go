@@ -18,7 +18,8 @@ import (
 // replicas. Bytes take a while, arrive in order, and wait while a link is stalled or a
 // host at an end of it does not run.
 type network struct {
-	dice *store.Dice
+	dice   *store.Dice
+	effect func(format string, args ...any) // told of all that leaves and arrives
 
 	mu        sync.Mutex
 	hosts     map[string]*host
@@ -42,8 +43,8 @@ type link struct {
 	delay   store.Span
 }
 
-func newNetwork(dice *store.Dice) *network {
-	return &network{dice: dice, hosts: map[string]*host{}, links: map[[2]string]*link{}, listeners: map[string]*door{}, sockets: map[*socket]bool{}}
+func newNetwork(dice *store.Dice, effect func(format string, args ...any)) *network {
+	return &network{dice: dice, effect: effect, hosts: map[string]*host{}, links: map[[2]string]*link{}, listeners: map[string]*door{}, sockets: map[*socket]bool{}}
 }
 
 // usualDelay is how long bytes are on their way when nothing is wrong.
@@ -129,10 +130,15 @@ func (n *network) stallDevices(replica string, stalled bool) {
 
 // move has the devices of a replica go elsewhere: they leave their connections open.
 func (n *network) move(replica string) {
+	n.moveThose(func(s *socket) bool { return s.b.name == replica && isDevice(s.a.name) })
+}
+
+// moveThose is move for the devices of some connections.
+func (n *network) moveThose(which func(s *socket) bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for s := range n.sockets {
-		if s.b.name == replica && isDevice(s.a.name) {
+		if which(s) {
 			s.in.mu.Lock()
 			s.in.moved = true
 			s.in.stirred()
@@ -483,12 +489,19 @@ func (s *socket) joins(a, b string) bool {
 
 // Read implements net.Conn.
 func (s *socket) Read(p []byte) (n int, err error) {
-	n, s.Sent, err = s.in.read(p, &s.reading)
+	if n, s.Sent, err = s.in.read(p, &s.reading); n > 0 {
+		s.network.effect("%s reads from %s", s.a.name, s.b.name)
+	}
 	return n, err
 }
 
 // Write implements net.Conn.
-func (s *socket) Write(p []byte) (n int, err error) { return s.out.write(p, &s.writing) }
+func (s *socket) Write(p []byte) (n int, err error) {
+	if n, err = s.out.write(p, &s.writing); n > 0 {
+		s.network.effect("%s writes to %s", s.a.name, s.b.name)
+	}
+	return n, err
+}
 
 // Close implements net.Conn: the other end reads what was written, then EOF.
 func (s *socket) Close() error {

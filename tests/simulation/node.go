@@ -214,6 +214,13 @@ func (n *node) with(f func(p *process)) {
 	}
 }
 
+// serves reports whether an incarnation of it serves now.
+func (n *node) serves() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.serving != ""
+}
+
 // endedBetween reports whether a process or incarnation of it ended within a time.
 func (n *node) endedBetween(from, to time.Time) bool {
 	n.mu.Lock()

@@ -19,7 +19,9 @@ type publisher struct {
 	window int
 	every  time.Duration
 	timed  bool
-	loss   time.Duration // between two losses of the connection, at most
+	loss   time.Duration    // between two losses of the connection, at most
+	most   int              // values it sends; 0: as many as there is time for
+	begins func(number int) // is told before each value; nil: nobody
 
 	next    int
 	sent    []*sending // by number - 1
@@ -69,7 +71,7 @@ type flight struct {
 // run publishes until ctx ends and what is open is settled, within settle.
 func (p *publisher) run(ctx, settle context.Context) {
 	p.next = 1
-	for ctx.Err() == nil || len(p.flights)+len(p.again) > 0 {
+	for !p.enough(ctx) || len(p.flights)+len(p.again) > 0 {
 		ack, err := p.connect(settle, 65535, nil)
 		if err != nil {
 			p.w.violate("%s could not settle %d values: %v", p.id, len(p.flights)+len(p.again), err)
@@ -109,13 +111,13 @@ func (p *publisher) some(ctx, settle context.Context, present bool) error {
 	for _, f := range p.flights {
 		p.put(f, true, present)
 	}
-	for ctx.Err() == nil || len(p.flights)+len(p.again) > 0 {
+	for !p.enough(ctx) || len(p.flights)+len(p.again) > 0 {
 		p.fill(ctx)
 		if err := p.flush(); err != nil {
 			return err
 		}
 		deadline := time.Now().Add(patience)
-		wait := ctx.Err() == nil && len(p.flights) < p.window && len(p.again) == 0
+		wait := !p.enough(ctx) && len(p.flights) < p.window && len(p.again) == 0
 		if wait {
 			deadline = p.due
 		}
@@ -141,6 +143,11 @@ func (p *publisher) some(ctx, settle context.Context, present bool) error {
 	return nil
 }
 
+// enough reports whether no new value is to be sent.
+func (p *publisher) enough(ctx context.Context) bool {
+	return ctx.Err() != nil || p.most > 0 && p.next > p.most
+}
+
 // fill fills the window.
 func (p *publisher) fill(ctx context.Context) {
 	if len(p.flights) == 0 && len(p.again) > 0 {
@@ -151,10 +158,13 @@ func (p *publisher) fill(ctx context.Context) {
 			p.put(f, false, true)
 		}
 	}
-	for len(p.again) == 0 && len(p.flights) < p.window && ctx.Err() == nil {
+	for len(p.again) == 0 && len(p.flights) < p.window && !p.enough(ctx) {
 		now := time.Now()
 		if now.Before(p.due) {
 			return
+		}
+		if p.begins != nil {
+			p.begins(p.next)
 		}
 		p.due = now.Add(p.every/2 + time.Duration(p.r.Int64N(int64(p.every))))
 		s := &sending{number: p.next, topic: p.topics[p.r.IntN(len(p.topics))], qos: p.qos, first: now, conn: p.conns}

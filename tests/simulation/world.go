@@ -51,6 +51,8 @@ type options struct {
 	// LostStores is the share of historian writes whose answer never comes.
 	LostStores float64
 	Honest     bool // the store does not lie
+	// Ghosts is what becomes of what a killed replica had sent to an honest store.
+	Ghosts store.Ghosts
 	// Watched is a device whose records are in the history with every write.
 	Watched string
 }
@@ -100,10 +102,11 @@ type world struct {
 
 	mu         sync.Mutex // below
 	violations []string
-	left       []*old
+	open       []*old
 	timers     sync.WaitGroup
 	counted    counted
 	done       chan struct{}
+	steps      atomic.Pointer[steps] // counts effects; nil: nobody does
 }
 
 // counted are what a check looked at, so that one that looks at nothing is seen.
@@ -127,28 +130,7 @@ type result struct {
 
 // run runs a cluster to its end. It is called in a bubble of its own.
 func run(o options) *result {
-	w := &world{o: o, trace: newTrace(), dice: store.NewDice(o.Seed), done: make(chan struct{})}
-	w.network = newNetwork(w.dice)
-	w.history = history.New()
-	w.historyDelay = store.Span{Min: 500 * time.Microsecond, Max: 5 * time.Millisecond}
-	if !o.Honest {
-		w.lies = store.LikeJetStream()
-	} else {
-		w.lies = store.Lies{Request: store.Span{Min: time.Millisecond, Max: 3 * time.Millisecond}, Reply: store.Span{Min: time.Millisecond, Max: 3 * time.Millisecond}}
-	}
-	var err error
-	if w.model, err = model.Parse([]byte("workspaces:\n  - slug: plant\n    bindings:\n      - {topic: \"kept/#\", retain: true}\n")); err != nil {
-		panic(err)
-	}
-	if w.server, err = store.Open(store.Options{MemberTTL: o.MemberTTL, Seed: o.Seed, LogMaxBytes: cmp.Or(o.LogBytes, 64<<20), LogMaxAge: 24 * time.Hour, Landed: w.landed}); err != nil {
-		panic(err)
-	}
-	w.addUser()
-	for i := range o.Replicas {
-		n := &node{w: w, name: fmt.Sprintf("uns-%d", i)}
-		w.nodes = append(w.nodes, n)
-		n.start()
-	}
+	w := build(o)
 	faults := o.Faults
 	if faults == nil {
 		faults = schedule(o.Seed, o.Replicas, o.Long, o.Every)
@@ -162,6 +144,34 @@ func run(o options) *result {
 	r := &result{options: o, faults: faults, violations: w.violations, history: w.trace, counted: w.counted}
 	w.end()
 	return r
+}
+
+// build starts a cluster.
+func build(o options) *world {
+	w := &world{o: o, trace: newTrace(), dice: store.NewDice(o.Seed), done: make(chan struct{})}
+	w.network = newNetwork(w.dice, w.effect)
+	w.history = history.New()
+	w.history.Stored = func(client string) { w.effect("the historian stores for %s", client) }
+	w.historyDelay = store.Span{Min: 500 * time.Microsecond, Max: 5 * time.Millisecond}
+	if !o.Honest {
+		w.lies = store.LikeJetStream()
+	} else {
+		w.lies = store.Lies{Request: store.Span{Min: time.Millisecond, Max: 3 * time.Millisecond}, Reply: store.Span{Min: time.Millisecond, Max: 3 * time.Millisecond}, Ghosts: o.Ghosts}
+	}
+	var err error
+	if w.model, err = model.Parse([]byte("workspaces:\n  - slug: plant\n    bindings:\n      - {topic: \"kept/#\", retain: true}\n")); err != nil {
+		panic(err)
+	}
+	if w.server, err = store.Open(store.Options{MemberTTL: o.MemberTTL, Seed: o.Seed, LogMaxBytes: cmp.Or(o.LogBytes, 64<<20), LogMaxAge: 24 * time.Hour, Landed: w.landed, Appended: w.appended, Left: w.left}); err != nil {
+		panic(err)
+	}
+	w.addUser()
+	for i := range o.Replicas {
+		n := &node{w: w, name: fmt.Sprintf("uns-%d", i)}
+		w.nodes = append(w.nodes, n)
+		n.start()
+	}
+	return w
 }
 
 // addUser adds the devices' API client, as an operator does before.
@@ -224,7 +234,7 @@ func (w *world) live(faults []fault) {
 	w.ending.Store(true)
 	silence()
 	w.mu.Lock()
-	for _, o := range w.left {
+	for _, o := range w.open {
 		_ = o.nc.Close()
 	}
 	w.mu.Unlock()
@@ -305,6 +315,9 @@ func (w *world) later(d time.Duration, do func()) {
 
 // landed looks at every write of the store.
 func (w *world) landed(l store.Landing) {
+	if !l.Lease && !strings.HasPrefix(l.Key, state.ProbeKeys) {
+		w.effect("%s/%s of %s lands", l.Bucket, l.Key, l.Client)
+	}
 	if w.o.Watched != "" && l.Key == w.o.Watched {
 		w.trace.say("%s %v %s/%s over %d at %d: %s", l.Client, l.Op, l.Bucket, l.Key, l.Write.Revision, l.Revision, inWords(l))
 	}
@@ -352,7 +365,7 @@ var errFailed = fmt.Errorf("%w: failed", errLost)
 func (w *world) olds(o *old) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.left = append(w.left, o)
+	w.open = append(w.open, o)
 }
 
 // end ends everything, so that nothing is left in the bubble.

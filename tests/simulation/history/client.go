@@ -146,6 +146,9 @@ func (c *Client) Append(ctx context.Context, values []*value.Value) error {
 	var positions []uint64
 	err := c.call(ctx, "append", func() (err error) {
 		positions, err = c.history.store(own)
+		if err == nil && c.history.Stored != nil {
+			c.history.Stored(c.name)
+		}
 		return err
 	})
 	if err != nil {

@@ -18,6 +18,9 @@ import (
 
 // History is what is stored.
 type History struct {
+	// Stored, if set, is told of every batch once it is stored, by whom.
+	Stored func(client string)
+
 	mu       sync.Mutex
 	rows     []row // in the order of place
 	by       map[key]uint64

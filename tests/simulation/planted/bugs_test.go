@@ -1,76 +1,175 @@
 package planted_test
 
+// edit is a piece of a safeguard that is taken out of the broker.
+type edit struct {
+	file string // below broker/
+	old  string // stands in it once
+	new  string // with planted("name") as its condition
+}
+
 // bug is a safeguard taken out of the broker.
 type bug struct {
 	name string
 	// without says what is no longer done, and what breaks.
 	without string
-	file    string // below broker/
-	old     string // stands in it once
-	new     string // with planted("name") as its condition
-	// seeds are tried in turn, with args; violation is what one of them has to say.
-	seeds     []uint64
-	args      []string
+	edits   []edit
+	// test is the test of package simulation that has to fail; "": TestSeed, with seeds that
+	// are tried in turn, and args.
+	test  string
+	seeds []uint64
+	args  []string
+	// violation is what it has to say.
 	violation string
 }
 
-// bugs are those that have been found with their first seed. Names with a B are of the
-// interleavings that the design was tested against.
+const (
+	// everyStep breaks one exchange at QoS 2 after every effect of it in turn, in the way that
+	// follows.
+	everyStep = "^TestQoS2IsOnceWhereverItIsBroken$/"
+	// on purpose does one interleaving.
+	onPurpose = "^TestDirected$/"
+)
+
+// bugs are those that are found. Names with a B are of the interleavings that the design
+// was tested against.
+//
+// Two of those have a part that cannot be seen alone, for another safeguard stands
+// before it. That a value is matched when its outcome is given, and not when it
+// arrives (B2), counts only for one that was on its way at a SUBACK: that waits for such
+// values, here and at the others (suback). And a judgment that no echo has proven (B7) is
+// refused by the entry that is there; both are taken out together.
+//
+// No bug is that a PUBREC leaves before the record of its identifier: a device that holds
+// it sends no PUBLISH again, and one that does not may double the value as documented.
 var bugs = []bug{
 	{
+		name: "B1", without: "an acknowledgment waits until the other replicas have the value: it is lost with its publisher's replica",
+		edits: []edit{{
+			file: "ingest/linked.go",
+			old:  "{ return a == nil || a.state.Load() == arrived }",
+			new:  "{ return a == nil || a.state.Load() == arrived || planted(\"B1\") }",
+		}},
+		test: everyStep + "kill_the_publisher.*lost", violation: "came 0 times to the clean session",
+	},
+	{
+		name: "B2", without: "an index counts while it is proven fresh: what nobody is known to want is acknowledged and in no log",
+		edits: []edit{{
+			file: "ingest/fresh.go",
+			old:  "{ return p.freshness == nil || p.freshness.Fresh() }",
+			new:  "{ return p.freshness == nil || p.freshness.Fresh() || planted(\"B2\") }",
+		}},
+		test: onPurpose + "neither_hears", violation: "did not come to a persistent session",
+	},
+	{
 		name: "B3", without: "a QoS 2 PUBLISH leaves after the record of its identifier: it is sent again under another",
-		file:  "server/deliver.go",
-		old:   "if entry.QoS == 2 && c.clustered() && entry.Source != session.FromLive {",
-		new:   "if entry.QoS == 2 && c.clustered() && entry.Source != session.FromLive && !planted(\"B3\") {",
-		seeds: []uint64{12, 13, 14, 15}, args: []string{"-long", "5m"}, violation: "though both sides are QoS 2",
+		edits: []edit{{
+			file: "server/deliver.go",
+			old:  "if entry.QoS == 2 && c.clustered() && entry.Source != session.FromLive {",
+			new:  "if entry.QoS == 2 && c.clustered() && entry.Source != session.FromLive && !planted(\"B3\") {",
+		}},
+		test: everyStep + "kill_the_subscribers.*lost", violation: "came 2 times to the persistent session",
 	},
 	{
 		name: "B4", without: "a take-up waits until the owner before has settled what it was sent",
-		file:  "server/owner.go",
-		old:   "	if old == nil || old.Ending != cluster.Held || old.Incarnation.Replica == sh.Replica {\n",
-		new:   "	if planted(\"B4\") || old == nil || old.Ending != cluster.Held || old.Incarnation.Replica == sh.Replica {\n",
-		seeds: []uint64{1, 2, 3, 4, 5, 6}, args: []string{"-long", "3m"}, violation: "though both sides are QoS 2",
+		edits: []edit{{
+			file: "server/owner.go",
+			old:  "		if at < 0 {\n",
+			new:  "		if at < 0 || planted(\"B4\") {\n",
+		}},
+		test: everyStep + "publisher_moves", violation: "came 2 times to the persistent session",
+	},
+	{
+		name: "B5", without: "a cursor is a position of this log: one of the log before the restore skips what came after it",
+		edits: []edit{{
+			file: "server/owner.go",
+			old:  "	if p.Sequence == 0 {\n		return true, nil\n",
+			new:  "	if p.Sequence == 0 || planted(\"B5\") {\n		return true, nil\n",
+		}},
+		test: onPurpose + "restored", violation: "was acknowledged after the restore and did not come",
+	},
+	{
+		name: "B6", without: "a delivery whose value the log has dropped is ended with a PUBREL: the next under its identifier is taken for it",
+		edits: []edit{{
+			file: "server/feed.go",
+			old:  "		if entry.QoS == 1 {\n			window.Drop",
+			new:  "		if entry.QoS == 1 || planted(\"B6\") {\n			window.Drop",
+		}},
+		test: onPurpose + "drops", violation: "whose value the log has dropped",
+	},
+	{
+		name: "B7", without: "silence is proven by an own heartbeat that came back, and judged by a write that fails while an entry lives",
+		edits: []edit{{
+			file: "cluster/core.go",
+			old:  "	c.view.sent(c.beats, now)\n",
+			new:  "	c.view.sent(c.beats, now)\n	if planted(\"B7\") && c.stage == serving {\n		for _, i := range first(c.view.echo(c.beats, now)) {\n			out = append(out, effect{id: c.id, judge: &i})\n		}\n	}\n",
+		}, {
+			file: "cluster/member.go",
+			old:  "		_, err := m.o.Lease.Create(ctx, gone.Replica, value)\n",
+			new:  "		create := m.o.Lease.Create\n		if planted(\"B7\") {\n			create = m.o.Lease.Put\n		}\n		_, err := create(ctx, gone.Replica, value)\n",
+		}},
+		test: onPurpose + "alone", violation: "while it served",
+	},
+	{
+		name: "claims", without: "a claim has everyone before it let go: one that comes to nothing hides who has not settled",
+		edits: []edit{{
+			file: "server/owner.go",
+			old:  "	owner.Before = sh.unsettled(f.owner)\n",
+			new:  "	owner.Before = sh.unsettled(f.owner)\n	if planted(\"claims\") {\n		owner.Before = owner.Before[:min(1, len(owner.Before))]\n	}\n",
+		}},
+		test: onPurpose + "settle", violation: "though both sides are QoS 2",
 	},
 	{
 		name: "will", without: "the owner record is touched before a will is sent: it is sent though its device is back",
-		file:  "cluster/sending.go",
-		old:   "	dead, err := s.touch(ctx, &marked, how, may)\n",
-		new:   "	dead, err := s.touch(ctx, &marked, how, may)\n	if planted(\"will\") {\n		dead = false\n	}\n",
+		edits: []edit{{
+			file: "cluster/sending.go",
+			old:  "	dead, err := s.touch(ctx, &marked, how, may)\n",
+			new:  "	dead, err := s.touch(ctx, &marked, how, may)\n	if planted(\"will\") {\n		dead = false\n	}\n",
+		}},
 		seeds: []uint64{1, 2, 3, 4, 5, 6}, args: []string{"-long", "3m"}, violation: "was sent though the device",
 	},
 	{
 		name: "pubcomp", without: "a PUBCOMP leaves after the identifier is taken off the record: a new value under it is taken for the old one",
-		file:  "server/publish.go",
-		old:   "		if known && c.clustered() {\n",
-		new:   "		if known && c.clustered() && !planted(\"pubcomp\") {\n",
-		seeds: []uint64{1, 2, 3, 4, 5, 6}, args: []string{"-long", "3m"}, violation: "is not in the historian",
+		edits: []edit{{
+			file: "server/publish.go",
+			old:  "		if known && c.clustered() {\n",
+			new:  "		if known && c.clustered() && !planted(\"pubcomp\") {\n",
+		}},
+		test: everyStep + "kill_the_publisher.*lost", violation: "is not in the historian",
 	},
 	{
 		name: "pubrel", without: "a PUBREL leaves after the record says so: the PUBLISH is sent again after it",
-		file:  "server/publish.go",
-		old:   "		case answer && reason == mqtt.Success && c.clustered():\n",
-		new:   "		case answer && reason == mqtt.Success && c.clustered() && !planted(\"pubrel\"):\n",
-		seeds: []uint64{1, 2, 3, 4, 5, 6}, args: []string{"-long", "3m"}, violation: "though both sides are QoS 2",
+		edits: []edit{{
+			file: "server/publish.go",
+			old:  "		case answer && reason == mqtt.Success && c.clustered():\n",
+			new:  "		case answer && reason == mqtt.Success && c.clustered() && !planted(\"pubrel\"):\n",
+		}},
+		test: everyStep + "kill_the_subscribers.*lost", violation: "came 2 times to the persistent session",
 	},
 	{
 		name: "cursor", without: "the cursor lists what was sent and is not acknowledged: it is not sent again after a move",
-		file:  "server/records.go",
-		old:   "		if e.Source == session.FromLive {\n			continue\n",
-		new:   "		if e.Source == session.FromLive || planted(\"cursor\") {\n			continue\n",
-		seeds: []uint64{1, 2, 3, 4, 5, 6}, args: []string{"-long", "3m"}, violation: "did not come to a persistent session",
+		edits: []edit{{
+			file: "server/records.go",
+			old:  "		if e.Source == session.FromLive {\n			continue\n",
+			new:  "		if e.Source == session.FromLive || planted(\"cursor\") {\n			continue\n",
+		}},
+		test: everyStep + "kill_the_subscribers.*lost", violation: "came 0 times to the persistent session",
 	},
 	{
 		name: "suback", without: "a SUBACK waits for the other replicas: what they acknowledge meanwhile is wanted by nobody they know",
-		file:  "server/routes.go",
-		old:   "	ctx, cancel := context.WithTimeout(ctx, wait)\n	defer cancel()\n",
-		new:   "	if planted(\"suback\") {\n		return true\n	}\n	ctx, cancel := context.WithTimeout(ctx, wait)\n	defer cancel()\n",
+		edits: []edit{{
+			file: "server/routes.go",
+			old:  "	ctx, cancel := context.WithTimeout(ctx, wait)\n	defer cancel()\n",
+			new:  "	if planted(\"suback\") {\n		return true\n	}\n	ctx, cancel := context.WithTimeout(ctx, wait)\n	defer cancel()\n",
+		}},
 		seeds: []uint64{2, 1, 3, 4, 5, 6}, args: []string{"-long", "3m"}, violation: "did not come to",
 	},
 	{
 		name: "history", without: "a value is acknowledged once the historian has it",
-		file:  "ingest/store.go",
-		old:   "			if err != nil {\n				l.judge(j, err)\n",
-		new:   "			if err != nil && !planted(\"history\") {\n				l.judge(j, err)\n",
+		edits: []edit{{
+			file: "ingest/store.go",
+			old:  "			if err != nil {\n				l.judge(j, err)\n",
+			new:  "			if err != nil && !planted(\"history\") {\n				l.judge(j, err)\n",
+		}},
 		seeds: []uint64{2, 1, 3, 4, 5, 6}, args: []string{"-long", "3m"}, violation: "is not in the historian",
 	},
 }

@@ -222,7 +222,7 @@ func (c *conn) depart(ctx context.Context, purpose string, lie bool, land func()
 	if r.Float64() < lies.Late {
 		f.request += lies.LateBy.pick(r)
 	}
-	f.survives, f.ghost = r.IntN(2) == 0, r.IntN(2) == 0
+	f.survives, f.ghost = r.IntN(2) == 0, lies.Ghosts.lands(r)
 	f.ghostAfter = Span{0, 14 * time.Second}.pick(r)
 	go1 := f.fly
 	if _, bounded := ctx.Deadline(); lie && bounded && r.Float64() < lies.Unknown {
@@ -231,6 +231,9 @@ func (c *conn) depart(ctx context.Context, purpose string, lie bool, land func()
 			f.request += lies.LateBy.pick(r)
 		}
 		go1 = func() { f.lie(after, never) }
+	}
+	if left := c.client.server.o.Left; left != nil {
+		left(c.client.name, purpose, c.lease)
 	}
 	c.client.server.flights.Go(go1)
 	return f, nil

@@ -31,7 +31,8 @@
 // the next, as the writer of state/jetstream does it; Abandon gives one up for good. What
 // a killed client had out lands later or never.
 //
-// Restore takes the whole store back to a snapshot: revisions, sequences and the times
-// of log entries as they were, so that what is written next gets numbers that were given
-// out before.
+// Snapshot and Restore are a backup with the replicas running and a restore with them
+// stopped: revisions, sequences and the times of log entries are as they were, so that what
+// is written next gets numbers that were given out before. Deletions are not in it, nor
+// is when a record was written.
 package store

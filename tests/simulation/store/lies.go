@@ -38,6 +38,23 @@ type Lies struct {
 	Lag Span
 	// Lose is the share of blindnesses after which a watch begins anew.
 	Lose float64
+	// Ghosts is which of a killed client's writes that were on their way land, later.
+	Ghosts Ghosts
+}
+
+// Ghosts says which writes land after the death of who made them.
+type Ghosts uint8
+
+// Some do, by the dice; all do; none does.
+const (
+	SomeGhosts Ghosts = iota
+	AllGhosts
+	NoGhosts
+)
+
+func (g Ghosts) lands(r *rand.Rand) bool {
+	some := r.IntN(2) == 0
+	return g == AllGhosts || g == SomeGhosts && some
 }
 
 // LikeJetStream are the lies of a cluster under load with an election now and then.

@@ -27,6 +27,9 @@ type Options struct {
 	Landed func(Landing)
 	// Appended is told of every batch as it lands in a log, the same way.
 	Appended func(client, workspace string, first uint64, records [][]byte)
+	// Left is told of every write that has left a client, over its lease connection if
+	// lease, and is on its way. nil: nobody.
+	Left func(client, purpose string, lease bool)
 }
 
 // Landing is a write that has landed.
@@ -125,6 +128,7 @@ func (s *Server) land(c *conn, name string, writes []state.Write) []state.Result
 			continue
 		}
 		p.note(now, writes[i], r.Revision)
+		p.last = r.Revision
 		if s.o.Landed != nil {
 			s.o.Landed(Landing{Client: c.client.name, Lease: c.lease, Bucket: name, Write: writes[i], Revision: r.Revision})
 		}
@@ -154,6 +158,7 @@ const kept = 20 * time.Second
 // past is what a bucket's keys held lately.
 type past struct {
 	keys map[string][]version // oldest first; the last is the present one
+	last uint64               // revision
 }
 
 type version struct {

@@ -1,0 +1,309 @@
+package simulation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"maestrohub.io/uns/broker/mqtt"
+	"maestrohub.io/uns/broker/state"
+	"maestrohub.io/uns/tests/simulation/store"
+)
+
+// directed are interleavings done on purpose, where a seed would find them by luck. Each
+// is one of those that the design was tested against, or one that a seed once found.
+var directed = []struct {
+	name     string
+	replicas int
+	do       func(w *world)
+	logBytes int64 // 0: the session log keeps all
+}{
+	{"a subscription is made while a replica neither hears of it nor is linked", 2, unheardSubscription, 0},
+	{"a replica is alone with a server that expires the members by itself", 3, falseAbsence, 0},
+	{"a device gives up a CONNECT while what it had sent before is not settled", 3, func(w *world) { unsettled(w, false) }, 0},
+	{"a replica is killed that waited for another to settle", 3, func(w *world) { unsettled(w, true) }, 0},
+	{"a log is restored that is older than its cursors", 2, restoredLog, 0},
+	{"the log drops a value whose delivery has begun", 2, droppedDelivery, 24 << 10},
+}
+
+func TestDirected(t *testing.T) {
+	for _, d := range directed {
+		t.Run(d.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := build(options{Seed: 1, Replicas: d.replicas, MemberTTL: 10 * time.Second, WillStopGrace: 20 * time.Second, Honest: true, LogBytes: d.logBytes})
+				pause(15 * time.Second)
+				d.do(w)
+				w.end()
+				for _, v := range w.violations {
+					t.Error(v)
+				}
+				if t.Failed() {
+					t.Logf("\n%v", w.trace)
+				}
+			})
+		})
+	}
+}
+
+// at returns a device that connects to one replica, and a way to have it go to another.
+func (w *world) at(id string, clean bool, home int) (d device, move func(to int)) {
+	var place = make(chan int, 1)
+	place <- home
+	d = device{w: w, id: id, host: w.network.boot(id), version: mqtt.V5, clean: clean, expiry: 3000, r: rand.New(rand.NewPCG(1, hash(id))),
+		where: func() *node {
+			n := <-place
+			place <- n
+			return w.nodes[n]
+		}}
+	return d, func(to int) {
+		<-place
+		place <- to
+		w.network.reset(func(s *socket) bool { return s.a.name == id })
+	}
+}
+
+// publishes has a publisher send so many values over one topic, and returns what waits
+// until they are settled.
+func (w *world) publishes(d device, qos byte, every time.Duration, most int) (p *publisher, settled func()) {
+	p = &publisher{device: d, qos: qos, window: 4, every: every, loss: 1000 * time.Hour, most: most, topics: []string{"v/" + d.id + "/a"}}
+	w.publishers = append(w.publishers, p)
+	ctx, cut := context.WithTimeout(context.Background(), 5*time.Minute)
+	done := make(chan struct{})
+	w.tasks.Go(func() { defer close(done); defer cut(); p.run(ctx, ctx) })
+	return p, func() { <-done }
+}
+
+// subscribes has a subscriber receive what a publisher sends, and returns what ends it.
+func (w *world) subscribes(d device, qos byte, publisher string) (s *subscriber, end func()) {
+	s = &subscriber{device: d, qos: qos, filter: data + "v/" + publisher + "/a", loss: 1000 * time.Hour}
+	w.subscribers = append(w.subscribers, s)
+	ctx, silence := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	w.tasks.Go(func() { defer close(done); s.run(ctx, ctx) })
+	return s, func() { silence(); <-done }
+}
+
+// B2: what a replica acknowledges of a subscription it has not heard of, it has appended,
+// or it holds the acknowledgment: an index that is not proven fresh says nothing.
+func unheardSubscription(w *world) {
+	d, _ := w.at("pub", false, 0)
+	_, settled := w.publishes(d, 1, 200*time.Millisecond, 150)
+	// There is a session log, so that what nobody is known to want can be appended.
+	d, _ = w.at("other", false, 1)
+	_, endOther := w.subscribes(d, 1, "nobody")
+	pause(5 * time.Second)
+	w.nodes[0].with(func(p *process) { p.store.Isolate(store.Shared) })
+	w.network.refuse("uns-0", "uns-1", true)
+	pause(time.Second)
+	d, _ = w.at("late", false, 1)
+	_, end := w.subscribes(d, 1, "pub")
+	pause(8 * time.Second)
+	w.nodes[0].with(func(p *process) { p.store.Heal(store.Shared) })
+	w.network.refuse("uns-0", "uns-1", false)
+	settled()
+	pause(15 * time.Second)
+	end()
+	endOther()
+	w.check()
+}
+
+// B7: a server that is alone expires every member by its own clock and answers whoever
+// asks. Who is connected to it takes nobody for gone.
+func falseAbsence(w *world) {
+	d, _ := w.at("pub", false, 1)
+	_, settled := w.publishes(d, 1, 500*time.Millisecond, 60)
+	d, _ = w.at("keeps", false, 2)
+	_, end := w.subscribes(d, 1, "pub")
+	w.nodes[0].with(func(p *process) { p.store.Isolate(store.Shared) })
+	pause(50 * time.Second)
+	w.nodes[0].with(func(p *process) { p.store.Heal(store.Shared) })
+	settled()
+	pause(15 * time.Second)
+	end()
+	w.check()
+	for _, n := range w.nodes[1:] {
+		if n.endedBetween(w.trace.began, time.Now()) {
+			w.violate("%s ended though nothing was done to it", n.name)
+		}
+	}
+}
+
+// A device at one replica sends at QoS 2 what the historian does not take; it connects to
+// another, which waits for the first to settle; then that CONNECT comes to nothing, and
+// the device goes to a third. That has to wait as well.
+func unsettled(w *world, kill bool) {
+	d, _ := w.at("keeps", false, 2)
+	_, end := w.subscribes(d, 2, "pub")
+	pause(5 * time.Second)
+	hang := func(hung bool) { w.nodes[0].with(func(p *process) { p.history.Hang(hung) }) }
+	hang(true)
+	d, move := w.at("pub", false, 0)
+	p, settled := w.publishes(d, 2, 100*time.Millisecond, 4)
+	pause(time.Second)
+	move(1)
+	pause(time.Second)
+	if kill {
+		w.nodes[1].kill(false)
+	}
+	move(2)
+	pause(2 * time.Second)
+	hang(false)
+	settled()
+	pause(10 * time.Second)
+	end()
+	if got := len(p.sent); got != 4 {
+		w.violate("%d values were sent, want 4", got)
+	}
+	w.check()
+}
+
+// backedUp are the buckets of a backup, but for the cursors.
+var backedUp = []string{state.APIClients, state.SessionState, state.Retained, state.SessionWill, state.SessionQoS2, state.ClusterFloor}
+
+// B5: a log is restored as it was before a session read on in it, and the session's cursor
+// as of later, so that its sequence names another value. The session reads the log from its
+// start, and misses nothing that was acknowledged after the restore.
+func restoredLog(w *world) {
+	d, _ := w.at("pub", false, 0)
+	first, settled := w.publishes(d, 1, 100*time.Millisecond, 20)
+	d, _ = w.at("keeps", false, 1)
+	s, end := w.subscribes(d, 1, "+")
+	settled()
+	pause(5 * time.Second)
+	early, err := w.server.Snapshot(true, backedUp...)
+	if err != nil {
+		panic(err)
+	}
+	d, _ = w.at("more", false, 0)
+	_, settled = w.publishes(d, 1, 100*time.Millisecond, 20)
+	settled()
+	pause(5 * time.Second)
+	end()
+	pause(5 * time.Second)
+	late, err := w.server.Snapshot(false, state.SessionCursor)
+	if err != nil {
+		panic(err)
+	}
+	for _, n := range w.nodes {
+		n.kill(false)
+	}
+	pause(20 * time.Second) // nothing is on its way any more
+	if err := w.server.Restore(early, late); err != nil {
+		panic(err)
+	}
+	w.publishers = nil // what was acknowledged is settled; of the restored state only what follows
+	for _, n := range w.nodes {
+		n.start()
+	}
+	pause(20 * time.Second)
+	d, _ = w.at("after", false, 0)
+	after, settled := w.publishes(d, 1, 100*time.Millisecond, 40)
+	settled()
+	w.subscribers = nil
+	again := *s
+	again.device, _ = w.at("keeps", false, 1)
+	again.made, again.tried, again.conns = true, true, s.conns
+	w.subscribers = append(w.subscribers, &again)
+	ctx, silence := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	w.tasks.Go(func() { defer close(done); again.run(ctx, ctx) })
+	pause(15 * time.Second)
+	silence()
+	<-done
+	came := map[string]bool{}
+	for topic, list := range again.arrivals {
+		for _, a := range list {
+			came[fmt.Sprintf("%s %d", topic, a.number)] = true
+		}
+	}
+	for _, v := range after.sent {
+		if !came[fmt.Sprintf("%s%s %d", data, v.topic, v.number)] {
+			w.violate("%s %d was acknowledged after the restore and did not come to a session whose cursor was of the log before it", v.topic, v.number)
+		}
+	}
+	for _, v := range first.sent {
+		if !came[fmt.Sprintf("%s%s %d", data, v.topic, v.number)] {
+			w.violate("%s %d is in the restored log and did not come to a session that reads it from its start", v.topic, v.number)
+		}
+	}
+}
+
+// B6: a device has received a value at QoS 2 and said nothing of it, and the log drops the
+// value while it is away. It holds the packet identifier for that value, so this is not used
+// for another before the device has let it go.
+func droppedDelivery(w *world) {
+	d, _ := w.at("keeps", false, 1)
+	s := &sleeper{subscriber: subscriber{device: d, qos: 2, filter: data + "v/+/a", arrivals: map[string][]arrival{}, held: map[uint16]bool{}}}
+	ctx := context.Background()
+	in := func() (here *stay) {
+		if _, err := s.connect(ctx, 10, nil); err != nil {
+			panic(err)
+		}
+		return &stay{arrivals: map[string][]arrival{}}
+	}
+	here := in()
+	if _, err := s.subscribe(ctx); err != nil {
+		panic(err)
+	}
+	d, _ = w.at("pub", false, 0)
+	_, settled := w.publishes(d, 2, 100*time.Millisecond, 1)
+	if err := s.until(ctx, time.Now(), here); err != nil { // and does not answer
+		panic(err)
+	}
+	settled()
+	s.drop()
+	if len(s.held) != 1 {
+		w.violate("%d deliveries are open, want 1", len(s.held))
+	}
+	d, _ = w.at("filler", false, 0)
+	_, settled = w.publishes(d, 1, 2*time.Millisecond, 1000)
+	settled()
+	pause(5 * time.Second)
+	// It takes what there is, and once more begins a connection with nothing open.
+	here = in()
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); {
+		if err := s.some(ctx, here, end); err != nil {
+			panic(err)
+		}
+	}
+	s.drop()
+	here = in()
+	d, _ = w.at("after", false, 0)
+	after, settled := w.publishes(d, 2, 100*time.Millisecond, 20)
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); {
+		if err := s.some(ctx, here, end); err != nil {
+			panic(err)
+		}
+	}
+	settled()
+	came := map[int]int{}
+	for _, a := range here.arrivals[data+after.topics[0]] {
+		came[a.number]++
+	}
+	for _, v := range after.sent {
+		if came[v.number] != 1 {
+			w.violate("%s %d came %d times to a session that had a delivery open whose value the log has dropped", v.topic, v.number, came[v.number])
+		}
+	}
+	s.drop()
+}
+
+// some takes one packet, or none until a time, and answers it.
+func (s *sleeper) some(ctx context.Context, here *stay, until time.Time) error {
+	h, body, err := s.read(ctx, until)
+	if errors.Is(err, errQuiet) {
+		return nil
+	}
+	if err == nil {
+		err = s.take(h, body, here)
+	}
+	if err == nil {
+		err = s.flush()
+	}
+	return err
+}
