@@ -8,6 +8,9 @@ import (
 	"strings"
 )
 
+// releaseVariable is what the linker sets; it says nothing of a name that is not there.
+const releaseVariable = "main.version"
+
 // compile builds the program for a platform ("linux/amd64") and returns the
 // binary. It is static: an empty base has no C library to link with.
 func compile(pkg, platform, release string) ([]byte, error) {
@@ -23,7 +26,7 @@ func compile(pkg, platform, release string) ([]byte, error) {
 	binary := filepath.Join(dir, "program")
 	flags := "-s -w"
 	if release != "" {
-		flags += " -X main.release=" + release
+		flags += " -X " + releaseVariable + "=" + release
 	}
 	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=auto", "-ldflags", flags, "-o", binary, pkg)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+goos, "GOARCH="+goarch)

@@ -5,10 +5,14 @@ import (
 	"bytes"
 	"debug/elf"
 	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"io"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -236,6 +240,36 @@ func TestAHostWithoutCertificatesStillBuilds(t *testing.T) {
 	if _, err := build(o); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// The broker has the variable that the release is linked into.
+func TestTheBrokerTakesItsRelease(t *testing.T) {
+	const folder = "../../broker"
+	sources, err := filepath.Glob(folder + "/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, want, _ := strings.Cut(releaseVariable, ".")
+	for _, source := range sources {
+		file, err := parser.ParseFile(token.NewFileSet(), source, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, declared := range file.Decls {
+			group, is := declared.(*ast.GenDecl)
+			if !is || group.Tok != token.VAR {
+				continue
+			}
+			for _, spec := range group.Specs {
+				for _, name := range spec.(*ast.ValueSpec).Names {
+					if name.Name == want {
+						return
+					}
+				}
+			}
+		}
+	}
+	t.Errorf("%s declares no variable %s", folder, want)
 }
 
 func TestWrongInputIsNamed(t *testing.T) {
