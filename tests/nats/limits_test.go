@@ -60,19 +60,31 @@ func TestOtherServicesLeaveTheBrokerItsRoom(t *testing.T) {
 	refused("anything beyond its share", stream(app, "small", 1<<20), "insufficient storage")
 	must(t, app.DeleteStream(ctx, "share"))
 
-	// Filled: a stream without a bound of its own is stopped by the account's.
+	// Filled: a stream without a bound of its own is stopped by the account's, once the servers have told each other of
+	// their copies.
 	must(t, stream(app, "unbounded", -1))
-	var full error
-	stored := 0
-	for payload := make([]byte, 1<<20); full == nil && stored < 2*each; {
-		if _, full = app.Publish(ctx, "unbounded", payload); full == nil {
-			stored += len(payload)
+	must(t, stream(app, "bystander", -1))
+	for range each>>20 - 1 {
+		if _, err := app.Publish(ctx, "unbounded", make([]byte, 1<<20)); err != nil {
+			t.Fatalf("within its share: %v", err)
 		}
 	}
+	var full error
+	took := await(t, 30*time.Second, "the account to be full", func() bool {
+		_, full = app.Publish(ctx, "unbounded", make([]byte, 64<<10))
+		return full != nil
+	})
+	t.Logf("refused %v after its share was all but full", took.Round(time.Millisecond))
 	var refusal *natsjs.APIError
-	if !errors.As(full, &refusal) || refusal.ErrorCode != 10002 || stored > each+1<<20 {
-		t.Errorf("after %d bytes of %d: %v, want refused for the account's resources (10002)", stored, each, full)
+	if !errors.As(full, &refusal) || refusal.ErrorCode != 10002 {
+		t.Errorf("beyond its share: %v, want refused for the account's resources (10002)", full)
 	}
+
+	// The bound knows no stream from another, which is why the broker's account has none: it would refuse heartbeats.
+	await(t, 30*time.Second, "another stream of the full account to be refused as well", func() bool {
+		_, err := app.Publish(ctx, "bystander", []byte("x"))
+		return errors.As(err, &refusal) && refusal.ErrorCode == 10002
+	})
 
 	// Of which the broker notices nothing: it reserves the rest, and appends.
 	must(t, stream(broker, "LOG_test", 800<<20))
@@ -82,6 +94,7 @@ func TestOtherServicesLeaveTheBrokerItsRoom(t *testing.T) {
 
 	// Streams are counted too.
 	must(t, app.DeleteStream(ctx, "unbounded"))
+	must(t, app.DeleteStream(ctx, "bystander"))
 	for n := range 3 {
 		must(t, stream(app, fmt.Sprint("s", n), 1<<10))
 	}
