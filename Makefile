@@ -44,8 +44,10 @@ test: setup ## Run the tests with the race detector; the last line counts passed
 
 .PHONY: test-cluster
 test-cluster: setup ## Kill, pause, slow and cut clusters of real processes at memberTTL T (5s); writes runbooks/failure-table.md
-	go test -count 1 -timeout 90m -v ./tests/cluster -T $(T) -rewrite
-	go test -count 1 -timeout 30m -v ./tests/alerts ./tests/backup ./tests/upgrading
+	@failed=0; \
+	go run ./tools/testreport $(AGAIN) -count 1 -timeout 90m ./tests/cluster -args -T $(T) -rewrite || failed=1; \
+	go run ./tools/testreport $(AGAIN) -count 1 -timeout 30m -p 1 ./tests/alerts ./tests/backup ./tests/upgrading || failed=1; \
+	exit $$failed
 	go test -count 1 -timeout 30m -v -run BreakIt ./tests/runbooks -break
 
 # A cluster of yours instead of the lab: its kubeconfig, and the registry it pulls from.

@@ -42,7 +42,7 @@ func command(out, progress io.Writer) *cobra.Command {
 	root.PersistentFlags().StringVar(&o.Root, "repository", "", "folder of the repository; found from the working directory")
 	root.PersistentFlags().StringVar(&o.Dir, "dir", lab.DefaultDir, "folder the lab is kept in while it is up")
 	root.PersistentFlags().StringVar(&o.Cache, "cache", "", "folder for what is built; empty: .cache/kubelab of the repository")
-	root.AddCommand(upCommand(&o), downCommand(&o), statusCommand(&o, out), imagesCommand(&o, out), envCommand(&o, out),
+	root.AddCommand(buildCommand(&o), upCommand(&o), downCommand(&o), statusCommand(&o, out), imagesCommand(&o, out), envCommand(&o, out),
 		cutCommand(&o), healCommand(&o), killCommand(&o), pauseCommand(&o, true), pauseCommand(&o, false), enterCommand(), serveImagesCommand())
 	return root
 }
@@ -64,6 +64,18 @@ func repository(given string) (string, error) {
 			return "", fmt.Errorf("the working directory is not in the repository: give it with --repository")
 		}
 	}
+}
+
+func buildCommand(o *lab.Options) *cobra.Command {
+	return &cobra.Command{Use: "build", Short: "Build what the lab is made of, for an up in half a minute", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			l, err := lab.New(*o)
+			if err != nil {
+				return err
+			}
+			_, err = l.Build(cmd.Context())
+			return err
+		}}
 }
 
 func upCommand(o *lab.Options) *cobra.Command {

@@ -6,7 +6,8 @@
 //
 // Its arguments are those of `go test`, after -again, if given: tests that failed then run
 // once more, each alone, and those that pass are listed as unsteady instead of failed.
-// That is for a machine nobody watches; a person wants to see every failure.
+// That is for a machine nobody watches; a person wants to see every failure. With the
+// name of a file in TESTREPORT_TOTAL the last line adds up all runs that were given it.
 //
 // A test that has subtests is counted by
 // its subtests, so that no promise counts twice; it counts itself only if it
@@ -32,6 +33,7 @@ func run(args []string) int {
 		args = args[1:]
 	}
 	r := newReport(os.Stdout)
+	r.total = os.Getenv("TESTREPORT_TOTAL")
 	whole := r.watch(args)
 	r.endAll()
 	if again && whole {

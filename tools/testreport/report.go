@@ -4,8 +4,11 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
 	"sort"
 	"strings"
 )
@@ -48,6 +51,7 @@ type report struct {
 	slow     []timing
 	passed   int
 	skipped  int
+	total    string // file that adds up several runs; "": this is the only one
 }
 
 // failure is one test, or a package outside its tests, that did not pass.
@@ -250,5 +254,40 @@ func (r *report) summarize() {
 			fmt.Fprintf(r.out, "  %s\n", strings.SplitN(f.text, "\n", 2)[0])
 		}
 	}
-	fmt.Fprintf(r.out, "\n%d passed, %d failed, %d skipped\n", r.passed, len(r.failures), r.skipped)
+	sum := count{r.passed, len(r.failures), r.skipped}
+	if r.total != "" {
+		var err error
+		if sum, err = sum.addTo(r.total); err != nil {
+			r.countFailure(failure{text: err.Error()})
+			fmt.Fprintf(r.out, "\n%v\n", err)
+			sum.failed++
+		}
+	}
+	fmt.Fprintf(r.out, "\n%v\n", sum)
+}
+
+// count is what the last line says.
+type count struct{ passed, failed, skipped int }
+
+const countFormat = "%d passed, %d failed, %d skipped"
+
+func (c count) String() string { return fmt.Sprintf(countFormat, c.passed, c.failed, c.skipped) }
+
+// addTo adds what the runs before have left in a file, and leaves the sum there.
+func (c count) addTo(file string) (count, error) {
+	content, err := os.ReadFile(file)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return c, fmt.Errorf("sum of the runs before: %w", err)
+	}
+	if len(content) > 0 {
+		var before count
+		if _, err := fmt.Sscanf(string(content), countFormat, &before.passed, &before.failed, &before.skipped); err != nil {
+			return c, fmt.Errorf("sum of the runs before, %s: %q must be like %q", file, content, count{})
+		}
+		c = count{c.passed + before.passed, c.failed + before.failed, c.skipped + before.skipped}
+	}
+	if err := os.WriteFile(file, []byte(c.String()), 0o600); err != nil {
+		return c, fmt.Errorf("sum of the runs so far: %w", err)
+	}
+	return c, nil
 }

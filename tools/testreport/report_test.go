@@ -1,6 +1,8 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -80,6 +82,34 @@ func TestTheLastLineCountsEachPromiseOnce(t *testing.T) {
 	}
 }
 
+func TestTheLastLineAddsUpSeveralRuns(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "total")
+	for i, c := range []struct {
+		result, want string
+	}{{"pass", "1 passed, 0 failed, 0 skipped"}, {"fail", "1 passed, 1 failed, 0 skipped"}, {"pass", "2 passed, 1 failed, 0 skipped"}} {
+		var out strings.Builder
+		r := newReport(&out)
+		r.total = file
+		if err := r.read(strings.NewReader(`{"Action":"` + c.result + `","Package":"p","Test":"TestA"}` + "\n" + `{"Action":"` + c.result + `","Package":"p"}`)); err != nil {
+			t.Fatal(err)
+		}
+		r.finish()
+		if got := lastLine(out.String()); got != c.want || (r.failed() > 0) != (c.result == "fail") {
+			t.Errorf("run %d: last line %q, want %q; %d failed", i, got, c.want, r.failed())
+		}
+	}
+	if err := os.WriteFile(file, []byte("nonsense"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	r := newReport(&out)
+	r.total = file
+	r.finish()
+	if r.failed() != 1 || !strings.Contains(out.String(), `"nonsense"`) {
+		t.Errorf("a damaged sum was taken: %s", out.String())
+	}
+}
+
 func TestAFailureIsPrintedWithItsOutput(t *testing.T) {
 	printed, _ := outcome(t,
 		`{"Action":"output","Package":"p","Test":"TestA","Output":"want 1, got 2\n"}`,
@@ -103,6 +133,7 @@ func TestABuildFailureCountsAndShowsTheCompiler(t *testing.T) {
 }
 
 func TestAnUnknownFlagIsAFailure(t *testing.T) {
+	t.Setenv("TESTREPORT_TOTAL", "") // these are not runs to add up
 	if code := run([]string{"-no-such-flag"}); code != 1 {
 		t.Errorf("exit code %d of a run that could not start, want 1", code)
 	}

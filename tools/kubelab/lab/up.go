@@ -47,21 +47,32 @@ func (l *Lab) up(ctx context.Context) error {
 		return err
 	}
 	began := time.Now()
-	if err := l.build(ctx); err != nil {
-		return err
-	}
-	l.Say("programs built in %v", time.Since(began).Round(time.Second))
-	set, err := l.Images(ctx)
+	set, err := l.Build(ctx)
 	if err != nil {
 		return err
 	}
-	l.Say("images built, %v", time.Since(began).Round(time.Second))
 	if err := l.start(ctx, set); err != nil {
 		// Not with ctx, which may be why.
 		return errors.Join(fmt.Errorf("bring the lab up: %w", err), l.down(context.Background()))
 	}
 	l.Say("the lab is up, %v", time.Since(began).Round(time.Second))
 	return nil
+}
+
+// Build builds everything Up needs and keeps it in the cache: the programs, minutes of
+// two cores the first time, and the images.
+func (l *Lab) Build(ctx context.Context) (images.Set, error) {
+	began := time.Now()
+	if err := l.build(ctx); err != nil {
+		return nil, err
+	}
+	l.Say("programs built in %v", time.Since(began).Round(time.Second))
+	set, err := l.Images(ctx)
+	if err != nil {
+		return nil, err
+	}
+	l.Say("images built, %v", time.Since(began).Round(time.Second))
+	return set, nil
 }
 
 // Images builds the images.
