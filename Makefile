@@ -47,8 +47,8 @@ test-cluster: setup ## Kill, pause, slow and cut clusters of real processes at m
 	@failed=0; \
 	go run ./tools/testreport $(AGAIN) -count 1 -timeout 90m ./tests/cluster -args -T $(T) -rewrite || failed=1; \
 	go run ./tools/testreport $(AGAIN) -count 1 -timeout 30m -p 1 ./tests/alerts ./tests/backup ./tests/upgrading || failed=1; \
+	go run ./tools/testreport $(AGAIN) -count 1 -timeout 30m -run BreakIt ./tests/runbooks -args -break || failed=1; \
 	exit $$failed
-	go test -count 1 -timeout 30m -v -run BreakIt ./tests/runbooks -break
 
 # A cluster of yours instead of the lab: its kubeconfig, and the registry it pulls from.
 E2E_KUBECONFIG ?=
