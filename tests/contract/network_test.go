@@ -100,6 +100,7 @@ func TestThePoliciesLetInWhomTheyShouldAndNobodyElse(t *testing.T) {
 	devices := labels.Set{"role": "gateway"}
 	r := render(t, Merged(production, map[string]any{
 		"networkPolicy": map[string]any{"mqttFrom": []any{map[string]any{"podSelector": map[string]any{"matchLabels": map[string]any{"role": "gateway"}}}}},
+		"backup":        map[string]any{"enabled": true},
 		"storage":       map[string]any{"timescale": map[string]any{"existingSecret": "", "bundled": map[string]any{"enabled": true}}},
 	}))
 	var policies []*networkingv1.NetworkPolicy
@@ -146,6 +147,28 @@ func TestThePoliciesLetInWhomTheyShouldAndNobodyElse(t *testing.T) {
 	}
 	if len(at["uns"].ports) < 3 || len(at["nats"].ports) < 2 || len(at["timescale"].ports) != 1 {
 		t.Errorf("ports: %v, %v, %v", at["uns"].ports, at["nats"].ports, at["timescale"].ports)
+	}
+	// In namespaces where everything is forbidden that no policy allows, the chart brings what its own pods need.
+	for _, namespace := range []string{"maestrohub", "maestrohub-deps"} {
+		policies = append(policies, &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: namespace},
+			Spec: networkingv1.NetworkPolicySpec{PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress}}})
+	}
+	server := peer{name: "API server", namespace: "default"}
+	for _, job := range []string{"secrets", "namespace"} {
+		if at[job].name == "" || !allowed(t, policies, at[job], server, 6443) {
+			t.Errorf("the Job %s does not reach the API server: %+v", job, at[job])
+		}
+		if allowed(t, policies, at["stranger"], at[job], 8080) {
+			t.Errorf("a stranger reaches the Job %s", job)
+		}
+	}
+	for _, way := range []struct {
+		from, to string
+		port     int32
+	}{{"helm-test", "uns", 1883}, {"helm-test", "uns", 8080}, {"uns", "uns", 7884}, {"uns", "nats", 4222}, {"uns-backup", "nats", 4222}, {"nats", "nats", 6222}, {"uns", "timescale", 5432}} {
+		if at[way.from].name == "" || !allowed(t, policies, at[way.from], at[way.to], way.port) {
+			t.Errorf("%s does not reach %s %d where everything else is forbidden", way.from, way.to, way.port)
+		}
 	}
 	dns := peer{name: "dns", namespace: "kube-system", labels: labels.Set{"k8s-app": "kube-dns"}}
 	if !allowed(t, policies, at["uns"], dns, 53) {
