@@ -10,6 +10,15 @@ import (
 	"maestrohub.io/uns/broker/state"
 )
 
+// What the server finds out by asking, and would do without in silence.
+var (
+	_ state.Sizer   = (*log)(nil)
+	_ state.Spanner = (*log)(nil)
+	_ state.Knower  = (*log)(nil)
+	_ state.Skipper = (*log)(nil)
+	_ state.Joiner  = (*log)(nil)
+)
+
 // log implements state.Log.
 type log struct {
 	store  *Store
@@ -239,6 +248,15 @@ func (l *log) Bounds(ctx context.Context) (first, last uint64, err error) {
 		last = newest[len(newest)-1].Sequence
 	}
 	return first, max(last, first-1), nil
+}
+
+// Size implements state.Sizer. It asks the leader.
+func (l *log) Size(ctx context.Context) (int64, error) {
+	info, err := l.conn.info(ctx, l.stream)
+	if err != nil {
+		return 0, fmt.Errorf("size of %s: %w", l.stream, err)
+	}
+	return info.State.Bytes, nil
 }
 
 // entriesAt reads the message with a sequence, or the next there is, from the
