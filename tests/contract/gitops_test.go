@@ -139,6 +139,53 @@ func TestCertManagerMakesTheCertificatesThatAreNotYours(t *testing.T) {
 	}
 }
 
+// A Secret that a value names is the user's: pods use it, and the Job does not know it.
+func TestASecretThatAValueNamesIsUsedAndNeverMade(t *testing.T) {
+	for path, key := range map[string]string{
+		"uns.clients.existingSecret":            "clients.yaml",
+		"tests.existingSecret":                  "id",
+		"storage.timescale.existingSecret":      "url",
+		"storage.timescale.caSecretName":        "ca.crt",
+		"uns.mqtt.embedded.tls.secretName":      "",
+		"uns.http.tlsSecretName":                "",
+		"externalNats.passwordSecretName":       "password",
+		"externalNats.tlsSecretName":            "",
+		"uns.mqtt.embedded.mesh.existingSecret": "",
+	} {
+		values := Merged(everythingOn(), At("storage.timescale", map[string]any{"existingSecret": "database", "bundled": map[string]any{"enabled": false}}))
+		if strings.HasPrefix(path, "externalNats") {
+			values = Merged(values, map[string]any{"nats": map[string]any{"enabled": false}, "externalNats": map[string]any{"urls": []any{"tls://n:4222"}, "user": "u"}})
+		}
+		r := render(t, Merged(values, At(path, "mine")))
+		mine, used := secrets.Ref{Namespace: "maestrohub", Name: "mine"}, false
+		for _, p := range pods(t, r) {
+			for _, u := range uses(p, p.of.Text("metadata", "namespace")) {
+				used = used || u.Ref == mine && u.key == key
+			}
+		}
+		if !used {
+			t.Errorf("%s: no pod uses the Secret, with the key %q", path, key)
+		}
+		for _, o := range r.Of("Secret") {
+			t.Errorf("%s: %s is rendered", path, o)
+		}
+		plan := planOf(t, r)
+		if plan == nil {
+			continue
+		}
+		for _, p := range plan.Passwords {
+			if p.Secret == mine {
+				t.Errorf("%s: the Job makes it", path)
+			}
+		}
+		for _, c := range plan.Certificates {
+			if c.Secret == mine && !c.Existing {
+				t.Errorf("%s: the Job makes it", path)
+			}
+		}
+	}
+}
+
 // What a template makes up is another thing at each rendering; what it looks up is not there in helm template.
 func TestTemplatesMakeNothingUpAndLookNothingUp(t *testing.T) {
 	word := regexp.MustCompile(`\b(lookup|gen[A-Z]\w+|rand\w+|derivePassword|htpasswd|bcrypt|uuidv4|now|ago|encryptAES|getHostByName)\b`)
