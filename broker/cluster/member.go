@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -47,6 +48,9 @@ type Options struct {
 	On func(Event)
 	// Logger is told of every change of membership. nil: nobody.
 	Logger *slog.Logger
+	// Newest is the newest format this replica reads: less than the package's where one
+	// stands for a release before it. 0: the package's.
+	Newest Format
 }
 
 // Member is a replica's membership while it runs: it keeps the lease, fences,
@@ -88,7 +92,9 @@ func Start(ctx context.Context, o Options) (*Member, error) {
 	if m.o.Lease == nil {
 		m.o.Lease = m.bucket
 	}
+	m.o.Newest = cmp.Or(o.Newest, Newest)
 	m.core = newCore(o.Replica, o.Mesh, m.timing, time.Now())
+	m.core.newest = m.o.Newest
 	m.ctx, m.cancel = context.WithCancel(context.Background())
 	m.work.Go(m.tick)
 	m.work.Go(m.tell)
@@ -154,7 +160,7 @@ func (m *Member) carryOut(e effect) {
 		m.start(m.timing.WriteBound(), func(ctx context.Context) { m.judge(ctx, e.id, *e.judge) })
 	case e.join:
 		m.start(m.timing.WriteBound(), func(ctx context.Context) {
-			floor, err := joinFloor(ctx, m.floors, e.id, Oldest, Newest)
+			floor, err := joinFloor(ctx, m.floors, e.id, Oldest, m.o.Newest)
 			below := errors.Is(err, ErrBelowFloor)
 			m.do(func(c *core, now time.Time) []effect { return c.joinDone(e.id, floor, below, err, now) })
 		})

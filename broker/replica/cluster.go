@@ -115,13 +115,14 @@ func (r *Replica) openMember(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("open the lease: %w", err)
 	}
-	m.member, err = cluster.Start(context.WithoutCancel(ctx), cluster.Options{Replica: r.id, TTL: r.config.MemberTTL, ConnectBudget: r.config.Limits.ConnectBudget,
+	m.member, err = cluster.Start(context.WithoutCancel(ctx), cluster.Options{Replica: r.id, Newest: r.parts.Newest, TTL: r.config.MemberTTL, ConnectBudget: r.config.Limits.ConnectBudget,
 		Mesh: m.address(listener.Addr()), Store: store, Lease: lease, Silent: store.Silent, Applied: m.applied, On: m.on, Logger: r.log})
 	if err != nil {
 		return err
 	}
 	m.sweeper = &cluster.Sweeper{Member: m.member, Store: store, Sweep: cluster.Sweep{Grace: r.config.WillStopGrace, Most: r.config.Limits.MaxSessionExpiry,
-		Offline: r.config.Limits.MaxOfflineSessions}, ConnectBudget: r.config.Limits.ConnectBudget, Publish: r.server.PublishWill, Configure: store.Configure, Logger: r.log}
+		Offline: r.config.Limits.MaxOfflineSessions}, ConnectBudget: r.config.Limits.ConnectBudget, Publish: r.server.PublishWill, Configure: store.Configure, Logger: r.log,
+		Did: func(a *cluster.Act, _ *cluster.Will, outcome cluster.WillOutcome) { r.server.Swept(a, outcome) }}
 	r.member = m
 	r.metrics.Members.From(func() float64 { return float64(m.member.Status().Members) })
 	defer close(m.opened)

@@ -27,6 +27,8 @@ type Parts struct {
 	Mesh *MeshParts
 	// Unlistening: Run opens no listener. Connections come by Serve.
 	Unlistening bool
+	// Newest is the newest format it reads, as cluster.Options has it.
+	Newest cluster.Format
 }
 
 // MeshParts are one replica's end of the links to others.

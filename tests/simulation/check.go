@@ -20,6 +20,8 @@ func (w *world) check() {
 		}
 		w.checkOrder(s)
 		w.checkOnce(s)
+		w.checkRevoked(s)
+		w.checkFickle(s)
 	}
 	w.checkSleepers()
 	w.checkWills()
@@ -80,6 +82,7 @@ func (w *world) checkPersistent(s *subscriber) {
 		for _, v := range p.sent {
 			switch {
 			case !v.toldAfter(s.subscribed) || !s.wants(v.topic):
+			case w.withheld(s, v):
 			case came[v.number]:
 				w.counted.Delivered++
 			case s.late && v.first.Before(s.subscribed):
@@ -139,7 +142,7 @@ func (w *world) checkClean(s *subscriber) {
 			missing := missing{w: w, s: s, p: p}
 			for _, v := range p.sent {
 				// What was acknowledged just before the end may be on its way.
-				if !v.toldAfter(here.from) || v.acked.After(here.to.Add(-time.Second)) || !s.wants(v.topic) {
+				if !v.toldAfter(here.from) || v.acked.After(here.to.Add(-time.Second)) || !s.wants(v.topic) || w.withheld(s, v) {
 					continue
 				}
 				switch {
@@ -160,7 +163,7 @@ func (w *world) checkClean(s *subscriber) {
 // checkOrder: first appearances of each publisher and topic are in the order of sending.
 // Not asked of values that were first sent before the subscription was there; of QoS 0 over
 // two connections, for nothing of it is asked for again or waited for; of one that its
-// device put behind others itself; and, live, of a publisher that moved between two
+// device put behind others itself, or would have if it had heard of its refusal; and, live, of a publisher that moved between two
 // replicas without a link, whose values wait there until there is one.
 func (w *world) checkOrder(s *subscriber) {
 	check := func(arrivals map[string][]arrival, from time.Time, live bool) {
@@ -177,6 +180,10 @@ func (w *world) checkOrder(s *subscriber) {
 					continue
 				}
 				if !first || v.first.Before(from) || v.strayed || p.qos == 0 && v.conn != highest.conn {
+					continue
+				}
+				if v.refusalLost() {
+					w.counted.OrderExcused++
 					continue
 				}
 				if live && w.anyApart(v.handlers(), append(highest.handlers(), a.node), v.first, a.at) {
@@ -207,6 +214,17 @@ func (v *sending) handlers() []*node {
 		all = append(all, r.from, r.to)
 	}
 	return all
+}
+
+// refusedAfter is how long a value waits for the historian or the session log before it is
+// refused.
+const refusedAfter = 10 * time.Second
+
+// refusalLost reports whether a value may have been refused without its device hearing of
+// it: so long was it open over a connection that was lost. What came behind it and was not
+// refused is before it then.
+func (v *sending) refusalLost() bool {
+	return slices.ContainsFunc(v.repeats, func(r repeat) bool { return r.until.Sub(r.since) >= refusedAfter })
 }
 
 // publisherOf is the publisher of a topic.

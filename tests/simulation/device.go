@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,6 +36,7 @@ type device struct {
 	went     time.Time    // when its CONNECT left
 	moved    bool         // it goes elsewhere and leaves nc open
 	where    func() *node // it connects to; nil: to any
+	user     string       // the API client it is of; "": that of most
 	// olds are connections it left open, to be taken over.
 	olds []*old
 }
@@ -117,7 +119,7 @@ func (d *device) try(ctx context.Context, receiveMaximum uint16, will *mqtt.Will
 	d.went, d.heard = time.Now(), time.Now()
 	d.nc = nc
 	p := mqtt.Connect{Version: d.version, ClientID: d.id, CleanStart: d.clean, KeepAlive: 60, SessionExpiry: expiry, ReceiveMaximum: receiveMaximum,
-		Username: user, HasUsername: true, Password: []byte(secret), HasPassword: true, RequestProblemInformation: true, Will: will}
+		Username: cmp.Or(d.user, user), HasUsername: true, Password: []byte(secret), HasPassword: true, RequestProblemInformation: true, Will: will}
 	d.out = p.Append(d.out, d.version)
 	if err := d.flush(); err != nil {
 		return ack, err

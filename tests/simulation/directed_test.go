@@ -27,6 +27,7 @@ var directed = []struct {
 	{"a device gives up a CONNECT while what it had sent before is not settled", 3, func(w *world) { unsettled(w, false) }, 0},
 	{"a replica is killed that waited for another to settle", 3, func(w *world) { unsettled(w, true) }, 0},
 	{"a log is restored that is older than its cursors", 2, restoredLog, 0},
+	{"a historian takes nothing for a while", 2, refusingHistorian, 0},
 	{"the log drops a value whose delivery has begun", 2, droppedDelivery, 24 << 10},
 }
 
@@ -109,6 +110,18 @@ func unheardSubscription(w *world) {
 	pause(15 * time.Second)
 	end()
 	endOther()
+	w.check()
+}
+
+// What a historian does not take is not acknowledged before it does.
+func refusingHistorian(w *world) {
+	d, _ := w.at("pub", false, 0)
+	_, settled := w.publishes(d, 1, 100*time.Millisecond, 60)
+	pause(time.Second)
+	w.nodes[0].with(func(p *process) { p.history.Refuse(true) })
+	pause(3 * time.Second)
+	w.nodes[0].with(func(p *process) { p.history.Refuse(false) })
+	settled()
 	w.check()
 }
 

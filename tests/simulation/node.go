@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"cmp"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -15,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	"maestrohub.io/uns/broker/cluster"
 	"maestrohub.io/uns/broker/config"
 	"maestrohub.io/uns/broker/model"
 	"maestrohub.io/uns/broker/replica"
@@ -44,8 +46,10 @@ type node struct {
 	mu      sync.Mutex // below
 	process *process   // nil: none runs
 	started int
-	ends    []ending // of incarnations and processes, oldest first
-	serving string   // the incarnation that serves now
+	ends    []ending       // of incarnations and processes, oldest first
+	serving string         // the incarnation that serves now
+	reads   cluster.Format // what it is started with: the newest format it reads; 0: this release's
+	served  cluster.Format // what serves now reads
 }
 
 // ending is when a process or an incarnation of a replica ended.
@@ -64,6 +68,7 @@ type process struct {
 	cancel  context.CancelFunc
 	done    chan struct{} // Run has returned
 	dead    bool          // owner: the node's mu
+	reads   cluster.Format
 }
 
 // configuration is every replica's.
@@ -86,7 +91,7 @@ func (n *node) start() {
 	}
 	n.started++
 	ctx, cancel := context.WithCancel(context.Background())
-	p := &process{node: n, number: n.started, host: n.w.network.boot(n.name), cancel: cancel, done: make(chan struct{})}
+	p := &process{node: n, number: n.started, host: n.w.network.boot(n.name), cancel: cancel, done: make(chan struct{}), reads: n.reads}
 	p.store = n.w.server.Client(n.name, n.w.lies)
 	p.history = n.w.history.Client(n.name, n.w.dice, n.w.historyDelay, n.w.o.LostStores, &n.w.flights)
 	n.process = p
@@ -100,7 +105,7 @@ func (n *node) start() {
 func (p *process) run(ctx context.Context, mesh net.Listener) {
 	defer close(p.done)
 	n := p.node
-	parts := replica.Parts{Shared: p.store, Historian: p.history, Model: model.Fixed(n.w.model), Unlistening: true,
+	parts := replica.Parts{Shared: p.store, Historian: p.history, Model: model.Fixed(n.w.model), Unlistening: true, Newest: p.reads,
 		Mesh: &replica.MeshParts{Listener: mesh, Certificate: certificate(), Dial: func(ctx context.Context, to string) (net.Conn, error) {
 			return n.w.network.dial(ctx, p.host, to)
 		}}}
@@ -143,7 +148,7 @@ func (p *process) over(why string) {
 	n.mu.Lock()
 	gone := n.process == p && !p.dead
 	if gone {
-		n.process = nil
+		n.process, n.serving = nil, ""
 		n.ends = append(n.ends, ending{time.Now(), why})
 	}
 	n.mu.Unlock()
@@ -166,7 +171,7 @@ func (p *process) heard(message string, attrs map[string]string) bool {
 	}
 	switch {
 	case strings.Contains(message, "broker cluster: joined"):
-		n.serving = attrs["incarnation"]
+		n.serving, n.served = attrs["incarnation"], cmp.Or(p.reads, cluster.Newest)
 	case strings.Contains(message, "broker cluster: fenced"):
 		n.serving = ""
 		n.ends = append(n.ends, ending{time.Now(), "fenced"})

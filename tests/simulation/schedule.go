@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"maestrohub.io/uns/broker/cluster"
 	"maestrohub.io/uns/tests/simulation/store"
 )
 
@@ -57,6 +58,8 @@ var kinds = []struct {
 	{"reset devices", 3, 0},
 	{"move devices", 3, 0},
 	{"stall devices", 2, 20 * time.Second},
+	{"disable guest", 1, 150 * time.Second},
+	{"narrow guest", 2, 150 * time.Second},
 }
 
 // schedule draws the faults of a seed, over a length of time.
@@ -194,6 +197,18 @@ func (w *world) do(f fault) {
 		w.network.reset(func(s *socket) bool { return s.a.name != n.name && s.b.name == n.name && isDevice(s.a.name) })
 	case "move devices":
 		w.network.move(n.name)
+	case "upgrade", "roll back":
+		n.mu.Lock()
+		n.reads = 0
+		if f.kind != "upgrade" {
+			n.reads = cluster.Oldest
+		}
+		n.mu.Unlock()
+		n.stop()
+	case "disable guest", "narrow guest":
+		if restore := w.revoke(f.kind); restore != nil {
+			undo(restore)
+		}
 	case "stall devices":
 		w.network.stallDevices(n.name, true)
 		undo(func() { w.network.stallDevices(n.name, false) })

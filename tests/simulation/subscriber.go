@@ -17,6 +17,8 @@ type subscriber struct {
 	loss   time.Duration // between two losses of the connection, at most
 	// after is when it first connects: subscriptions come while things happen.
 	after time.Duration
+	// fickle is for how long, at most, it stays subscribed, and then not; 0: for ever.
+	fickle time.Duration
 
 	held       map[uint16]bool // identifiers of QoS 2 received and not released
 	subscribed time.Time       // when the SUBACK was read; zero: it was not
@@ -24,6 +26,15 @@ type subscriber struct {
 	stays      []*stay         // connections with a subscription, of a clean session
 	arrivals   map[string][]arrival
 	lossAt     time.Time
+	spans      []*span
+	turn       time.Time // when a fickle one changes its mind
+}
+
+// span is a subscription of a fickle subscriber.
+type span struct {
+	asked, from time.Time // SUBSCRIBE was written, SUBACK was read
+	late        bool
+	to, over    time.Time // UNSUBSCRIBE was first written, UNSUBACK was read; zero: not yet
 }
 
 // stay is one connection of a clean session, from its SUBACK on.
@@ -40,6 +51,7 @@ type stay struct {
 type arrival struct {
 	number int
 	at     time.Time
+	sent   time.Time // when the broker wrote it
 	qos    byte
 	dup    bool
 	node   *node
@@ -118,6 +130,10 @@ func (s *subscriber) subscribe(ctx context.Context) (*stay, error) {
 		s.subscribed = time.Now()
 		here.answered, here.from = s.stamp, s.subscribed
 		s.late = here.answered.Sub(here.asked) >= subscribeWait
+		if s.fickle > 0 {
+			s.spans = append(s.spans, &span{asked: here.asked, from: s.subscribed, late: s.late})
+			s.turn = time.Now().Add(s.fickle/4 + time.Duration(s.r.Int64N(int64(s.fickle*3/4))))
+		}
 		s.w.trace.say("%s is subscribed to %s at QoS %d by %s, after %v", s.id, s.filter, s.qos, s.at.name, here.answered.Sub(here.asked))
 		return here, nil
 	}
@@ -128,7 +144,13 @@ func (s *subscriber) receive(ctx, calm context.Context, here *stay) error {
 		if err := s.flush(); err != nil {
 			return err
 		}
+		if err := s.changeMind(ctx, calm); err != nil {
+			return err
+		}
 		deadline := time.Now().Add(20 * time.Second)
+		if s.fickle > 0 && s.turn.Before(deadline) && calm.Err() == nil {
+			deadline = s.turn
+		}
 		if calm.Err() == nil && s.lossAt.Before(deadline) {
 			deadline = s.lossAt
 		}
@@ -154,6 +176,57 @@ func (s *subscriber) receive(ctx, calm context.Context, here *stay) error {
 	}
 }
 
+// changeMind unsubscribes, or subscribes anew, when its time has come; in the end it is
+// subscribed.
+func (s *subscriber) changeMind(ctx, calm context.Context) error {
+	if s.fickle == 0 {
+		return nil
+	}
+	last := s.spans[len(s.spans)-1]
+	due := !time.Now().Before(s.turn)
+	switch {
+	case !last.over.IsZero() && (due || calm.Err() != nil):
+		_, err := s.subscribe(ctx)
+		return err
+	case last.over.IsZero() && !last.to.IsZero(), last.to.IsZero() && due && calm.Err() == nil:
+		if err := s.unsubscribe(ctx, last); err != nil {
+			return err
+		}
+		s.turn = time.Now().Add(s.fickle/4 + time.Duration(s.r.Int64N(int64(s.fickle*3/4))))
+	}
+	return nil
+}
+
+// unsubscribe ends the subscription. Until it is answered, it is not known to have ended.
+func (s *subscriber) unsubscribe(ctx context.Context, last *span) error {
+	if last.to.IsZero() {
+		last.to = time.Now()
+	}
+	p := mqtt.Unsubscribe{PacketID: 2, Filters: []string{s.filter}}
+	s.out = p.Append(s.out, s.version)
+	for {
+		if err := s.flush(); err != nil {
+			return err
+		}
+		h, body, err := s.read(ctx, time.Now().Add(patience))
+		if errors.Is(err, errQuiet) {
+			err = errLost
+		}
+		if err != nil {
+			return err
+		}
+		if h.Type != mqtt.UNSUBACK {
+			if err := s.take(h, body, nil); err != nil {
+				return err
+			}
+			continue
+		}
+		last.over = time.Now()
+		s.w.trace.say("%s is no longer subscribed, says %s", s.id, s.at.name)
+		return nil
+	}
+}
+
 func (s *subscriber) take(h mqtt.Header, body []byte, here *stay) error {
 	switch h.Type {
 	case mqtt.PINGRESP:
@@ -166,7 +239,7 @@ func (s *subscriber) take(h mqtt.Header, body []byte, here *stay) error {
 		if err != nil {
 			return s.w.fail("%s: %s came with %q", s.id, p.Topic, p.Payload)
 		}
-		a := arrival{number: number, at: time.Now(), qos: p.QoS, dup: p.Dup, node: s.at, conn: s.conns}
+		a := arrival{number: number, at: time.Now(), sent: s.stamp, qos: p.QoS, dup: p.Dup, node: s.at, conn: s.conns}
 		topic := string(p.Topic)
 		switch {
 		case p.Retain:

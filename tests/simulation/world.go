@@ -3,6 +3,7 @@ package simulation
 import (
 	"cmp"
 	"context"
+	"encoding/binary"
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
@@ -44,6 +45,12 @@ type options struct {
 	// Late are those of the subscribers that come, with sessions that stay, while faults
 	// are done.
 	Publishers, Subscribers, Late int
+	// Guests are subscribers of an API client that is disabled, and may read less, for some
+	// time; Fickle are some that unsubscribe and subscribe again.
+	Guests, Fickle int
+	// Rolling: the replicas begin as a release that reads no format but the oldest, and are
+	// replaced by this one, one after the other.
+	Rolling bool
 	// Sleepers are subscribers that stay away longer than the session log, then of LogBytes,
 	// keeps a value. 0: the log keeps all.
 	Sleepers int
@@ -61,7 +68,7 @@ type options struct {
 func usual(seed uint64) options {
 	r := rand.New(rand.NewPCG(seed, 13))
 	o := options{Seed: seed, Replicas: 2 + r.IntN(2), Long: 10 * time.Minute, Every: 20 * time.Second,
-		MemberTTL: 10 * time.Second, WillStopGrace: 20 * time.Second, Publishers: 6, Subscribers: 11, Late: 5, LostStores: 0.002}
+		MemberTTL: 10 * time.Second, WillStopGrace: 20 * time.Second, Publishers: 6, Subscribers: 11, Late: 5, Guests: 3, Fickle: 2, LostStores: 0.002}
 	if r.IntN(4) == 0 {
 		o.Every = 4 * time.Second // one fault after the other
 	}
@@ -72,7 +79,7 @@ func usual(seed uint64) options {
 func forgetful(seed uint64) options {
 	o := usual(seed)
 	o.Faults, o.Long, o.Honest = []fault{}, 6*time.Minute, true
-	o.Subscribers, o.Late, o.Sleepers, o.LogBytes = 0, 0, 4, 24<<10
+	o.Subscribers, o.Late, o.Guests, o.Fickle, o.Sleepers, o.LogBytes = 0, 0, 0, 0, 4, 24<<10
 	return o
 }
 
@@ -106,12 +113,13 @@ type world struct {
 	timers     sync.WaitGroup
 	counted    counted
 	done       chan struct{}
+	revoked    []*revocation
 	steps      atomic.Pointer[steps] // counts effects; nil: nobody does
 }
 
 // counted are what a check looked at, so that one that looks at nothing is seen.
 type counted struct {
-	Sent, Acked, Stored, Delivered, DeliveredExcused, CleanRequired, CleanExcused, Once, OnceExcused, OrderExcused, Wills, WillsForbidden, WillsRequired, Takeovers, Judged, Connections int
+	Sent, Acked, Stored, Delivered, DeliveredExcused, CleanRequired, CleanExcused, Once, OnceExcused, OrderExcused, Wills, WillsForbidden, WillsRequired, Takeovers, Judged, Connections, Revoked, RevokedExcused, Unsubscribed, Newer int
 }
 
 func (c counted) String() string {
@@ -168,6 +176,9 @@ func build(o options) *world {
 	w.addUser()
 	for i := range o.Replicas {
 		n := &node{w: w, name: fmt.Sprintf("uns-%d", i)}
+		if o.Rolling {
+			n.reads = cluster.Oldest
+		}
 		w.nodes = append(w.nodes, n)
 		n.start()
 	}
@@ -180,7 +191,9 @@ func (w *world) addUser() {
 	defer c.Close()
 	a, err := access.Open(context.Background(), c, access.Options{})
 	if err == nil {
-		_, err = a.Add(context.Background(), access.Client{ID: user, Workspace: workspace}, secret)
+		if _, err = a.Add(context.Background(), access.Client{ID: user, Workspace: workspace}, secret); err == nil {
+			err = a.Seed(context.Background(), guestMay(false))
+		}
 		a.Close()
 	}
 	if err != nil {
@@ -281,6 +294,17 @@ func (w *world) populate() {
 		w.trace.say("%s subscribes %s at QoS %d, MQTT %d, clean %v", s.id, s.filter, s.qos, s.version, s.clean)
 		w.subscribers = append(w.subscribers, s)
 	}
+	for i := range w.o.Guests {
+		s := &subscriber{device: make("guest", i, i == 2), qos: byte(1 + i%2), filter: data + "v/#", loss: time.Duration(20+r.IntN(200)) * time.Second}
+		s.user = guest
+		w.trace.say("%s subscribes %s at QoS %d, MQTT %d, clean %v, as %s", s.id, s.filter, s.qos, s.version, s.clean, guest)
+		w.subscribers = append(w.subscribers, s)
+	}
+	for i := range w.o.Fickle {
+		s := &subscriber{device: make("fickle", i, false), qos: byte(1 + i%2), filter: data + "v/#", loss: time.Duration(20+r.IntN(200)) * time.Second, fickle: 80 * time.Second}
+		w.trace.say("%s subscribes %s at QoS %d, MQTT %d, now and then", s.id, s.filter, s.qos, s.version)
+		w.subscribers = append(w.subscribers, s)
+	}
 	for i := range w.o.Sleepers {
 		s := &sleeper{subscriber: subscriber{device: make("sleep", i, false), qos: 2, filter: data + "v/#"}}
 		w.sleepers = append(w.sleepers, s)
@@ -321,11 +345,22 @@ func (w *world) landed(l store.Landing) {
 	if w.o.Watched != "" && l.Key == w.o.Watched {
 		w.trace.say("%s %v %s/%s over %d at %d: %s", l.Client, l.Op, l.Bucket, l.Key, l.Write.Revision, l.Revision, inWords(l))
 	}
+	defer w.checkFormat(l)
 	if l.Bucket != state.Members || l.Op == state.OpDelete {
 		return
 	}
 	e, err := cluster.DecodeEntry(l.Value)
-	if err != nil || e.Phase != cluster.Gone {
+	if err != nil || e.Phase < cluster.Stopped {
+		return
+	}
+	if e.Phase == cluster.Stopped { // its last word: nobody counts it any more
+		for _, n := range w.nodes {
+			n.mu.Lock()
+			if n.serving == e.Incarnation.ID.String() {
+				n.serving = ""
+			}
+			n.mu.Unlock()
+		}
 		return
 	}
 	w.trace.say("%s judged %s gone", l.Client, e.Incarnation)
@@ -341,6 +376,30 @@ func (w *world) landed(l store.Landing) {
 		n.mu.Unlock()
 		if serves {
 			w.violate("%s was judged gone by %s while it served", e.Incarnation, l.Client)
+		}
+	}
+}
+
+// checkFormat: nothing is written in a format that a replica that serves does not read.
+func (w *world) checkFormat(l store.Landing) {
+	switch l.Bucket {
+	case state.Sessions, state.SessionState, state.SessionCursor, state.SessionQoS2, state.SessionWill, state.Members, state.Routes:
+	default:
+		return
+	}
+	number, n := binary.Uvarint(l.Value)
+	if n <= 0 {
+		return // a deletion, or a probe
+	}
+	w.mu.Lock()
+	w.counted.Newer += int(number) - 1
+	w.mu.Unlock()
+	for _, node := range w.nodes {
+		node.mu.Lock()
+		behind := node.serving != "" && node.served < cluster.Format(number)
+		node.mu.Unlock()
+		if behind {
+			w.violate("%s wrote %s/%s in format %d, which %s, which serves, does not read", l.Client, l.Bucket, l.Key, number, node.name)
 		}
 	}
 }

@@ -91,8 +91,8 @@ var bugs = []bug{
 		name: "B6", without: "a delivery whose value the log has dropped is ended with a PUBREL: the next under its identifier is taken for it",
 		edits: []edit{{
 			file: "server/feed.go",
-			old:  "		if entry.QoS == 1 {\n			window.Drop",
-			new:  "		if entry.QoS == 1 || planted(\"B6\") {\n			window.Drop",
+			old:  "	case v == nil || !c.grants.MayRead(v.Name):\n",
+			new:  "	case planted(\"B6\") && v == nil && entry.QoS == 2:\n		c.session.Window.Drop(entry.PacketID)\n	case v == nil || !c.grants.MayRead(v.Name):\n",
 		}},
 		test: onPurpose + "drops", violation: "whose value the log has dropped",
 	},
@@ -117,6 +117,15 @@ var bugs = []bug{
 			new:  "	owner.Before = sh.unsettled(f.owner)\n	if planted(\"claims\") {\n		owner.Before = owner.Before[:min(1, len(owner.Before))]\n	}\n",
 		}},
 		test: onPurpose + "settle", violation: "though both sides are QoS 2",
+	},
+	{
+		name: "floor", without: "what is written is in the format of the floor: a replica of the release before meets what it cannot read",
+		edits: []edit{{
+			file: "cluster/codec.go",
+			old:  "{ return max(Oldest, min(floor, Newest)) }",
+			new:  "{ return max(Oldest, min(floor, Newest), map[bool]Format{true: Newest}[planted(\"floor\")]) }",
+		}},
+		test: "^TestARollingUpgradeWritesWhatAllRead$/1", violation: "which serves, does not read",
 	},
 	{
 		name: "will", without: "the owner record is touched before a will is sent: it is sent though its device is back",
@@ -170,6 +179,6 @@ var bugs = []bug{
 			old:  "			if err != nil {\n				l.judge(j, err)\n",
 			new:  "			if err != nil && !planted(\"history\") {\n				l.judge(j, err)\n",
 		}},
-		seeds: []uint64{2, 1, 3, 4, 5, 6}, args: []string{"-long", "3m"}, violation: "is not in the historian",
+		test: onPurpose + "historian", violation: "is not in the historian",
 	},
 }
