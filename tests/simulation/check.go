@@ -163,7 +163,8 @@ func (w *world) checkClean(s *subscriber) {
 // checkOrder: first appearances of each publisher and topic are in the order of sending.
 // Not asked of values that were first sent before the subscription was there; of QoS 0 over
 // two connections, for nothing of it is asked for again or waited for; of one that its
-// device put behind others itself, or would have if it had heard of its refusal; and, live, of a publisher that moved between two
+// device put behind others itself, or would have if it had heard of its refusal; of one that
+// was passed over for want of permission and came when it was read again; and, live, of a publisher that moved between two
 // replicas without a link, whose values wait there until there is one.
 func (w *world) checkOrder(s *subscriber) {
 	check := func(arrivals map[string][]arrival, from time.Time, live bool) {
@@ -182,7 +183,7 @@ func (w *world) checkOrder(s *subscriber) {
 				if !first || v.first.Before(from) || v.strayed || p.qos == 0 && v.conn != highest.conn {
 					continue
 				}
-				if v.refusalLost() {
+				if v.refusalLost() || w.withheld(s, v) {
 					w.counted.OrderExcused++
 					continue
 				}
