@@ -56,13 +56,13 @@ func ensure(t *testing.T, c cluster, plan *secrets.Plan) string {
 // Nothing is made anew in silence, however the manifests reach the cluster: what is made, is made once; what is half
 // lost, or yours and missing, is refused by name, and then nothing is written at all.
 func TestSecretsAreMadeOnceOrRefusedByName(t *testing.T) {
+	made := cluster{}
+	plan := planOf(t, render(t, everythingOn()))
+	if problem := ensure(t, made, plan); problem != "" {
+		t.Fatal(problem)
+	}
 	for _, thing := range things {
 		t.Run(thing.name, func(t *testing.T) {
-			made := cluster{}
-			plan := planOf(t, render(t, everythingOn()))
-			if problem := ensure(t, made, plan); problem != "" {
-				t.Fatal(problem)
-			}
 			for _, name := range thing.secrets {
 				if made[ref(name)] == nil {
 					t.Fatalf("the Job made no %s", name)
