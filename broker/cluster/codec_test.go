@@ -48,7 +48,9 @@ func init() {
 		{Filter: "b/+", QoS: 2, NoLocal: true}}}
 	add("session", s, s.Encode, func(b []byte) (any, error) { return DecodeSession(b) })
 	c := &Cursor{Session: id(7), Writer: id(9), Position: Position{90, -1}, Missed: 3, Deliveries: []Delivery{
-		{Sequence: 95, PacketID: 65535, QoS: 2, Progress: Released}, {Topic: "retained/topic", PacketID: 1, QoS: 1}, {Sequence: 97, QoS: 1, Progress: Done}}}
+		{Sequence: 95, PacketID: 65535, QoS: 2, Progress: Released}, {Topic: "retained/topic", PacketID: 1, QoS: 1, Subscription: 268435455},
+		{Sequence: 96, PacketID: 2, QoS: 2, Share: "g/retained/+"}, {Sequence: 97, QoS: 1, Progress: Done}},
+		Waiting: []Waiting{{"retained/#", "retained/topic", 1 << 40}}}
 	add("cursor", c, c.Encode, func(b []byte) (any, error) { return DecodeCursor(b) })
 	q := &Received{Session: id(7), Writer: id(9), PacketIDs: []uint16{1, 256, 65535}}
 	add("qos2", q, q.Encode, func(b []byte) (any, error) { return DecodeReceived(b) })

@@ -27,6 +27,18 @@ type Cursor struct {
 	// Deliveries are those beyond Position that are unfinished, or finished out
 	// of order.
 	Deliveries []Delivery
+	// Waiting are the retained messages that a SUBSCRIBE has found and that have not been
+	// sent yet.
+	Waiting []Waiting
+}
+
+// Waiting are retained messages of one subscription, in the order of their topics.
+type Waiting struct {
+	Filter string
+	// From is the topic of the first that waits.
+	From string
+	// Newest is the newest position that was found: what is beyond it is in the log.
+	Newest uint64
 }
 
 // Delivery is one message on its way to the client.
@@ -38,7 +50,16 @@ type Delivery struct {
 	PacketID uint16 // 0 once done
 	QoS      byte
 	Progress Progress
+	// Subscription is the identifier of the subscription a retained message is sent
+	// for, 0 if it has none. Those of an entry of the log follow from the session's
+	// subscriptions.
+	Subscription uint32
+	// Share is the key of the shared subscription whose copy it is; "" if none.
+	Share string
 }
+
+// shared marks a delivery of a shared subscription, in the byte of QoS and progress.
+const shared = 1 << 7
 
 // Encode returns the record in the floor's format.
 func (c *Cursor) Encode(floor Format) []byte {
@@ -52,9 +73,22 @@ func (c *Cursor) Encode(floor Format) []byte {
 		a.uint(d.Sequence)
 		if d.Sequence == 0 {
 			a.string(d.Topic)
+			a.uint(uint64(d.Subscription))
 		}
 		a.uint(uint64(d.PacketID))
-		a.byte(d.QoS<<4 | byte(d.Progress))
+		how := d.QoS<<4 | byte(d.Progress)
+		if d.Share == "" {
+			a.byte(how)
+			continue
+		}
+		a.byte(how | shared)
+		a.string(d.Share)
+	}
+	a.uint(uint64(len(c.Waiting)))
+	for _, w := range c.Waiting {
+		a.string(w.Filter)
+		a.string(w.From)
+		a.uint(w.Newest)
 	}
 	return a.b
 }
@@ -74,14 +108,23 @@ func DecodeCursor(b []byte) (*Cursor, error) {
 		var d Delivery
 		if d.Sequence = p.uint("sequence"); d.Sequence == 0 {
 			d.Topic = p.string("topic")
+			d.Subscription = uint32(p.limited("subscription", 1<<32-1))
 		}
 		d.PacketID = uint16(p.limited("packet id", 65535))
-		v := p.enum("progress", 2<<4|byte(Done))
-		d.QoS, d.Progress = v>>4, Progress(v&15)
-		if d.Progress > Done {
+		v := p.byte("progress")
+		d.QoS, d.Progress = v&^shared>>4, Progress(v&15)
+		if d.QoS > 2 || d.Progress > Done {
 			p.fail("progress")
 		}
+		if v&shared != 0 {
+			if d.Share = p.string("share"); d.Share == "" {
+				p.fail("share")
+			}
+		}
 		c.Deliveries = append(c.Deliveries, d)
+	}
+	for range p.count("waiting", 3) {
+		c.Waiting = append(c.Waiting, Waiting{p.string("filter"), p.string("from"), p.uint("newest")})
 	}
 	if err := p.end(); err != nil {
 		return nil, err

@@ -64,6 +64,11 @@ type Act struct {
 	Bucket string
 	Client string // or the filter of a route
 	Write  state.Write
+	// Session is the one that ends, and Cursor its cursor, nil if there is none: for who
+	// inherits what it was chosen for. Landed is the revision of the write once it has.
+	Session *Session
+	Cursor  *Cursor
+	Landed  uint64
 }
 
 // Sweep decides what the elected replica tidies up. Deleting is always a
@@ -98,7 +103,18 @@ func (s *Sweep) Decide(now time.Time, floor Format, k *Stock, ending func(Incarn
 }
 
 func remove(why Reason, bucket, key, client string, revision uint64) Act {
-	return Act{why, bucket, client, state.Write{Op: state.OpDelete, Key: key, Revision: revision}}
+	return Act{Reason: why, Bucket: bucket, Client: client, Write: state.Write{Op: state.OpDelete, Key: key, Revision: revision}}
+}
+
+// end is the act that ends a session.
+func (k *Stock) end(why Reason, client string) Act {
+	r := k.Sessions[client]
+	a := remove(why, state.SessionState, client, client, r.Revision)
+	a.Session = r.Record
+	if c, there := k.Cursors[client]; there && c.Record.Session == r.Record.ID {
+		a.Cursor = c.Record
+	}
+	return a
 }
 
 // owners marks what ended incarnations left held, from when the session counts as
@@ -107,8 +123,8 @@ func (s *Sweep) owners(acts []Act, now time.Time, floor Format, k *Stock, ending
 	for client, o := range k.Owners {
 		if o.Record.Ending == Held {
 			if how := ending(o.Record.Incarnation); how != Held {
-				acts = append(acts, Act{MarkEnded, state.Sessions, client,
-					state.Write{Op: state.OpUpdate, Key: client, Value: o.Record.End(how, now).Encode(floor), Revision: o.Revision}})
+				acts = append(acts, Act{Reason: MarkEnded, Bucket: state.Sessions, Client: client,
+					Write: state.Write{Op: state.OpUpdate, Key: client, Value: o.Record.End(how, now).Encode(floor), Revision: o.Revision}})
 			}
 			continue
 		}
@@ -131,9 +147,8 @@ func (s Stored[T]) ended() time.Time {
 // longer than the grace the surplus, longest offline first.
 func (s *Sweep) sessions(acts []Act, now time.Time, k *Stock) []Act {
 	type offline struct {
-		client   string
-		since    time.Time
-		revision uint64
+		client string
+		since  time.Time
 	}
 	var list []offline
 	ownerless := map[string]time.Time{}
@@ -155,9 +170,9 @@ func (s *Sweep) sessions(acts []Act, now time.Time, k *Stock) []Act {
 			ownerless[client] = since
 		}
 		if now.Sub(since) >= r.Record.Lifetime(s.Most) {
-			acts = append(acts, remove(SessionExpired, state.SessionState, client, client, r.Revision))
+			acts = append(acts, k.end(SessionExpired, client))
 		} else if now.Sub(since) > s.Grace {
-			list = append(list, offline{client, since, r.Revision})
+			list = append(list, offline{client, since})
 		}
 	}
 	s.ownerless = ownerless
@@ -166,7 +181,7 @@ func (s *Sweep) sessions(acts []Act, now time.Time, k *Stock) []Act {
 			return cmp.Or(a.since.Compare(b.since), cmp.Compare(a.client, b.client))
 		})
 		for _, o := range list[:surplus] {
-			acts = append(acts, remove(SessionSurplus, state.SessionState, o.client, o.client, o.revision))
+			acts = append(acts, k.end(SessionSurplus, o.client))
 		}
 	}
 	return acts

@@ -392,6 +392,7 @@ func (t *term) apply(ctx context.Context, acts []Act) {
 	}
 	for i, r := range t.buckets[acts[0].Bucket].Apply(ctx, writes) {
 		if r.Err == nil && t.Did != nil {
+			acts[i].Landed = r.Revision
 			t.Did(&acts[i], nil, 0)
 		}
 	}

@@ -73,6 +73,13 @@ func (r *Retained) Get(name string) *value.Value {
 	return r.byName[name].message(time.Now().UnixNano())
 }
 
+// Reached reports whether a value of the topic with that position, or a later one, is
+// known to have been put, be it a removal: what is older is not its message any more.
+func (r *Retained) Reached(name string, position uint64) bool {
+	e := r.known(name)
+	return e.value != nil && e.value.Position >= position
+}
+
 // Len returns the number of messages, those expired within the last minute included.
 func (r *Retained) Len() int {
 	r.mu.RLock()

@@ -93,11 +93,6 @@ func (a *arriving) prune() {
 	}
 }
 
-// arrived reports whether the store has the value, or a later one.
-func (a *arriving) arrived(v *value.Value) bool {
-	have := a.store.Get(v.Name)
-	if len(v.Payload) == 0 {
-		return have == nil || have.Position > v.Position
-	}
-	return have != nil && have.Position >= v.Position
-}
+// arrived reports whether the store has the value, or had it: a later one may have
+// taken its place, or removed it.
+func (a *arriving) arrived(v *value.Value) bool { return a.store.Reached(v.Name, v.Position) }

@@ -387,6 +387,12 @@ func (c *connection) attach(ctx context.Context, cl *client, p *mqtt.Connect, gr
 	c.cover()
 	c.scheduleRecheck()
 	c.watchKeepAlive()
+	for _, w := range c.waiting {
+		if sub := se.Subscription(w.Filter); sub != nil {
+			c.offerRetained(sub, w.From, w.Newest)
+		}
+	}
+	c.waiting = nil
 	c.refill()
 	c.start()
 	cl.lock.Unlock()

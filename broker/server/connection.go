@@ -61,6 +61,8 @@ type connection struct {
 	aliasOut session.AliasOut
 	// resume lists what the session has to send again before anything else.
 	resume []*session.Entry
+	// waiting are the retained messages that the connection before had still to send.
+	waiting []cluster.Waiting
 	// tail: the session has taken everything the feed has dispatched, so the feed
 	// delivers to it directly. Otherwise pump reads the log for it.
 	tail, pumping bool

@@ -126,6 +126,7 @@ func (c *connection) offer(it session.Item, e *encoding) {
 // The lock is held.
 func (c *connection) lost(it session.Item) {
 	c.server.metrics.MessagesDropped.Inc()
+	it.Settle(true)
 	if !c.dropping {
 		c.dropping = true
 		c.server.log.Warn("embedded broker: a subscriber is too slow, its queue drops the oldest values", "client_id", c.client.id,
@@ -146,6 +147,7 @@ func (c *connection) transmit(it session.Item, e *encoding) {
 	now := time.Now().UnixNano()
 	if v.Expired(now) { // [MQTT-3.3.2-5]
 		c.server.metrics.DeliveriesWithheld.WithLabelValues("expired").Inc()
+		it.Settle(true)
 		return
 	}
 	if e == nil {
@@ -155,9 +157,7 @@ func (c *connection) transmit(it session.Item, e *encoding) {
 	d.Expiry, d.HasExpiry = v.ExpirySeconds(now) // [MQTT-3.3.2-6]
 	if it.Effect.QoS == 0 {
 		c.put(e, &d)
-		if it.Settled != nil {
-			it.Settled(true)
-		}
+		it.Settle(true)
 		return
 	}
 	entry := &session.Entry{QoS: it.Effect.QoS, Source: it.Source, Position: it.Position, Retain: it.Effect.Retain, IDs: it.Effect.IDs, Share: it.Share, Settled: it.Settled}
@@ -177,6 +177,7 @@ func (c *connection) transmit(it session.Item, e *encoding) {
 			c.out.packets--
 			// An encoding of its own: e is shared with the deliveries to others, which are
 			// made under other locks.
+			d.Expiry, d.HasExpiry = v.ExpirySeconds(time.Now().UnixNano())
 			if !c.out.closing && !c.put(&encoding{value: v}, &d) {
 				c.session.Window.Drop(entry.PacketID)
 			}
@@ -185,6 +186,7 @@ func (c *connection) transmit(it session.Item, e *encoding) {
 	}
 	if !c.put(e, &d) {
 		c.session.Window.Drop(entry.PacketID) // as if it had been delivered [MQTT-3.1.2-25]
+		entry.Settle(true)
 	}
 }
 
@@ -195,10 +197,11 @@ func (c *connection) put(e *encoding, d *mqtt.Delivery) bool {
 		d.Alias, d.OmitTopic = c.aliasOut.Alias(e.value.Name)
 	}
 	shared := e.of(c.version)
+	if c.maxPacket > 0 && d.Alias != 0 && !d.OmitTopic && shared.Size(d) > int(c.maxPacket) {
+		c.aliasOut.Forget(e.value.Name) // the client never saw it
+		d.Alias = 0                     // it may be what does not fit
+	}
 	if c.maxPacket > 0 && shared.Size(d) > int(c.maxPacket) {
-		if d.Alias != 0 && !d.OmitTopic {
-			c.aliasOut.Forget(e.value.Name) // the client never saw it
-		}
 		c.server.metrics.DeliveriesWithheld.WithLabelValues("too_large").Inc()
 		return false
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -268,6 +269,9 @@ func (c *connection) pump() {
 		c.lock.Lock()
 		if f == nil || !c.pumpable() {
 			c.pumping = false
+			if f != nil {
+				c.refill() // what has waited behind what was sent again
+			}
 			c.start()
 			c.lock.Unlock()
 			return
@@ -538,38 +542,59 @@ func (c *connection) resend(f *feed, entry *session.Entry) bool {
 		return true
 	}
 	c.resume = c.resume[1:]
-	window := &c.session.Window
 	switch {
 	case entry.Released:
 		c.out.ack(c.version, mqtt.PUBREL, entry.PacketID, mqtt.Success)
 	case v == nil || !c.grants.MayRead(v.Name):
-		// The message is gone. A QoS 2 identifier is not free until the client, which
-		// may hold it for a message it has received, has finished its side.
 		if entry.Source == session.FromLog {
-			c.missed(1)
+			c.missed(1) // the message is gone
 		}
-		if entry.QoS == 1 {
-			window.Drop(entry.PacketID)
-			break
-		}
-		window.Release(entry)
-		pubrel := func() { c.out.ack(c.version, mqtt.PUBREL, entry.PacketID, mqtt.Success) }
-		if c.clustered() {
-			c.record(&c.held.cursor, pubrel)
-		} else {
-			pubrel()
-		}
+		c.abandon(entry)
 	default:
+		if entry.Restored && entry.Source == session.FromLog {
+			c.describe(entry, v)
+		}
 		now := time.Now().UnixNano()
 		d := mqtt.Delivery{QoS: entry.QoS, Dup: true, Retain: entry.Retain, PacketID: entry.PacketID, SubscriptionIDs: entry.IDs} // [MQTT-3.3.1-1]
 		// A delivery once started is completed even if it has expired
 		// [MQTT-4.3.3-7], [MQTT-4.3.3-13].
 		d.Expiry, d.HasExpiry = v.ExpirySeconds(now)
 		if !c.put(&encoding{value: v}, &d) {
-			window.Drop(entry.PacketID)
+			c.abandon(entry) // larger than the client takes now
 		}
 	}
 	return true
+}
+
+// abandon ends an unfinished delivery whose message is not sent again. A QoS 2
+// identifier is not free until the client, which may hold it for a message it has
+// received, has finished its side. The lock is held.
+func (c *connection) abandon(entry *session.Entry) {
+	entry.Settle(true)
+	if entry.QoS == 1 {
+		c.session.Window.Drop(entry.PacketID)
+		return
+	}
+	c.session.Window.Release(entry)
+	pubrel := func() { c.out.ack(c.version, mqtt.PUBREL, entry.PacketID, mqtt.Success) }
+	if c.clustered() {
+		c.record(&c.held.cursor, pubrel)
+	} else {
+		pubrel()
+	}
+}
+
+// describe gives a delivery that another connection began the options of the
+// subscriptions it is for [MQTT-3.3.4-3], [MQTT-3.3.1-13]. The lock is held.
+func (c *connection) describe(entry *session.Entry, v *value.Value) {
+	var subs []*session.Subscription
+	if entry.Share == "" {
+		subs = slices.DeleteFunc(c.session.Matching(nil, v), func(sub *session.Subscription) bool { return sub.Share != "" })
+	} else if sub := c.session.Subscription("$share/" + entry.Share); sub != nil {
+		subs = []*session.Subscription{sub}
+	}
+	effect, _ := session.Effective(subs, v, entry.Position, c.client.id)
+	entry.Retain, entry.IDs, entry.Restored = effect.Retain, effect.IDs, false
 }
 
 // find returns the message of an unfinished delivery; nil if it is gone.

@@ -30,6 +30,9 @@ func (e ending) how() cluster.Ending {
 func (c *connection) letGo(ends bool) (after func()) {
 	c.client.session = nil
 	c.held.ends = ends
+	if ends {
+		c.server.metrics.SessionsEnded.WithLabelValues("disconnected").Inc()
+	}
 	c.server.agenda.cancel(c.held.tick)
 	se := c.session
 	return func() {
@@ -71,7 +74,11 @@ func (c *connection) lastWrites(ctx context.Context) {
 	defer cancel()
 	h, sh, id := c.held, c.server.shared, c.client.id
 	if h.record != nil && h.ends && !h.lost && c.mayAct() {
-		if _, err := sh.sessions.Delete(ctx, id, h.recordRevision); err == nil {
+		if gone, err := sh.sessions.Delete(ctx, id, h.recordRevision); err == nil {
+			c.lock.Lock()
+			cursor := c.cursor()
+			c.lock.Unlock()
+			c.server.inheritEnded(id, h.record, cursor, gone)
 			_, _ = sh.cursors.Delete(ctx, id, h.cursor.revision)
 			_, _ = sh.received.Delete(ctx, id, h.received.revision)
 		}
@@ -160,14 +167,7 @@ func (c *connection) sendLostWill(ctx context.Context) {
 	for {
 		outcome, err := sender.Send(ctx, c.held.will, c.held.willRevision, cluster.Lost, c.deadline.Incarnation(), c.deadline.MayAct)
 		if err == nil {
-			switch outcome {
-			case cluster.WillSent:
-				c.server.metrics.WillsPublished.Inc()
-			case cluster.WillDead:
-				c.server.metrics.WillsWithheld.Inc()
-			case cluster.WillRefused:
-				c.server.metrics.WillsRefused.Inc()
-			}
+			c.server.willOver(outcome)
 			return
 		}
 		select {
@@ -175,6 +175,18 @@ func (c *connection) sendLostWill(ctx context.Context) {
 			return
 		case <-time.After(time.Second):
 		}
+	}
+}
+
+// willOver counts what became of a will that waited.
+func (s *Server) willOver(outcome cluster.WillOutcome) {
+	switch outcome {
+	case cluster.WillSent:
+		s.metrics.WillsPublished.Inc()
+	case cluster.WillDead:
+		s.metrics.WillsWithheld.Inc()
+	case cluster.WillRefused:
+		s.metrics.WillsRefused.Inc()
 	}
 }
 

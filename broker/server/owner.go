@@ -412,6 +412,8 @@ func (c *connection) confirm(ctx context.Context, p *mqtt.Connect, grants *acces
 		if err != nil {
 			return false, fmt.Errorf("end the old session of %q: %w", id, err)
 		}
+		c.server.metrics.SessionsEnded.WithLabelValues("clean_start").Inc()
+		c.server.inheritEnded(id, f.session, f.cursor, gone)
 		f.session, f.sessionRevision = nil, gone
 		// Where its replica was the cause of the end, the device is just back.
 		if o := f.owner; o != nil && (o.Ending == cluster.Lost || o.Ending == cluster.Held && sh.Member.Ending(o.Incarnation) == cluster.Held) {
@@ -497,7 +499,7 @@ func (c *connection) confirm(ctx context.Context, p *mqtt.Connect, grants *acces
 		// any more is written with the next snapshot, and decided again if that is lost.
 		c.restore(se, record, cursor, valid)
 	} else {
-		c.subscriptions(se, record, true)
+		subscribeAgain(se, record, true)
 	}
 	c.seen = cursor.Position
 	h.record = record
@@ -537,15 +539,19 @@ func (c *connection) restore(se *session.Session, record *cluster.Session, curso
 			"client_id", se.ClientID, "workspace", c.ws.slug)
 		se.Position = 0
 	}
-	c.subscriptions(se, record, valid)
+	subscribeAgain(se, record, valid)
+	c.waiting = cursor.Waiting
 	for _, d := range cursor.Deliveries {
 		if d.Progress == cluster.Done {
 			continue
 		}
-		e := &session.Entry{PacketID: d.PacketID, QoS: d.QoS, Released: d.Progress == cluster.Released, Position: d.Sequence, Topic: d.Topic, Source: session.FromLog}
+		e := &session.Entry{PacketID: d.PacketID, QoS: d.QoS, Released: d.Progress == cluster.Released, Position: d.Sequence, Topic: d.Topic, Share: d.Share, Source: session.FromLog, Restored: true}
 		switch {
 		case d.Sequence == 0:
-			e.Source = session.FromRetained
+			e.Source, e.Retain = session.FromRetained, true
+			if d.Subscription != 0 {
+				e.IDs = []uint32{d.Subscription}
+			}
 		case !valid && !e.Released:
 			if d.QoS == 1 {
 				continue // it comes again with the log
@@ -557,9 +563,9 @@ func (c *connection) restore(se *session.Session, record *cluster.Session, curso
 	}
 }
 
-// subscriptions makes the session's subscriptions of its record. since says that
+// subscribeAgain makes the session's subscriptions of its record. since says that
 // their positions are of this log.
-func (c *connection) subscriptions(se *session.Session, record *cluster.Session, since bool) {
+func subscribeAgain(se *session.Session, record *cluster.Session, since bool) {
 	for _, sub := range record.Subscriptions {
 		share, bare, _, err := topic.ParseShare(sub.Filter)
 		if err != nil {

@@ -89,7 +89,7 @@ func (c *connection) admit(p *mqtt.Publish) (slot uint64, grants *access.Grants,
 		c.acknowledge()
 		return 0, nil, nil
 	}
-	if c.version >= mqtt.V5 && c.acks.len()+c.session.Inbound.Len() >= int(c.server.limits.ReceiveMaximum) {
+	if c.version >= mqtt.V5 && c.acks.len()-c.acks.repeats+c.session.Inbound.Len() >= int(c.server.limits.ReceiveMaximum) {
 		return 0, nil, &mqtt.Error{Code: mqtt.ReceiveMaximumExceeded, Statement: "MQTT-3.3.4-7", Detail: "more unacknowledged publishes than the Receive Maximum"}
 	}
 	return c.acks.push(pending{id: p.PacketID, qos: p.QoS}), c.grants, nil
@@ -221,7 +221,10 @@ func (c *connection) onAck(h mqtt.Header, body []byte) error {
 		case answer:
 			pubrel()
 		}
-		c.acked = ended != nil || c.acked
+		if ended != nil {
+			c.acked = true
+			ended.Settle(true) // refused, and nobody else's [MQTT-4.8.2-6]
+		}
 	case mqtt.PUBCOMP:
 		c.acked = window.Pubcomp(a.PacketID) != nil || c.acked
 	case mqtt.PUBREL: // [MQTT-4.3.3-11]

@@ -200,20 +200,29 @@ func (c *connection) writeRecord(ctx context.Context, r *recorder) {
 func (c *connection) clustered() bool { return c.held != nil && c.held.record != nil }
 
 // encodeCursor is the content of the cursor record. The lock is held.
-func (c *connection) encodeCursor() []byte {
+func (c *connection) encodeCursor() []byte { return c.cursor().Encode(c.server.shared.Member.Floor()) }
+
+// cursor is the present one. The lock is held.
+func (c *connection) cursor() *cluster.Cursor {
 	se := c.session
-	cursor := cluster.Cursor{Session: c.held.record.ID, Writer: c.held.owner.Connection, Position: c.position(), Missed: se.Missed}
+	cursor := &cluster.Cursor{Session: c.held.record.ID, Writer: c.held.owner.Connection, Position: c.position(), Missed: se.Missed}
 	for _, e := range se.Window.Entries() {
 		if e.Source == session.FromLive {
 			continue
 		}
-		d := cluster.Delivery{Sequence: e.Position, Topic: e.Topic, PacketID: e.PacketID, QoS: e.QoS}
+		d := cluster.Delivery{Sequence: e.Position, Topic: e.Topic, PacketID: e.PacketID, QoS: e.QoS, Share: e.Share}
+		if e.Source == session.FromRetained && len(e.IDs) > 0 {
+			d.Subscription = e.IDs[0] // one message of one subscription
+		}
 		if e.Released {
 			d.Progress = cluster.Released
 		}
 		cursor.Deliveries = append(cursor.Deliveries, d)
 	}
-	return cursor.Encode(c.server.shared.Member.Floor())
+	se.Queue.Retained(func(it *session.Item) {
+		cursor.Waiting = append(cursor.Waiting, cluster.Waiting{Filter: it.Of.Filter, From: it.Value.Name, Newest: it.Of.Newest})
+	})
+	return cursor
 }
 
 // position is the place in the log before which the session has looked at all:
@@ -247,7 +256,7 @@ const cursorEvery = time.Second
 
 // keepCursor has the cursor written once a second while it moves. The lock is held.
 func (c *connection) keepCursor() {
-	last := c.position().Sequence
+	last, waiting := c.position().Sequence, c.session.Queue.Len()
 	var again func()
 	again = func() {
 		c.lock.Lock()
@@ -255,8 +264,8 @@ func (c *connection) keepCursor() {
 		if c.ended {
 			return
 		}
-		if now := c.position().Sequence; now != last {
-			last = now
+		if now, waits := c.position().Sequence, c.session.Queue.Len(); now != last || waits != waiting {
+			last, waiting = now, waits
 			c.record(&c.held.cursor, nil)
 		}
 		c.held.tick = c.server.agenda.add(time.Now().Add(cursorEvery), again)

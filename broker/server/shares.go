@@ -3,9 +3,12 @@ package server
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
+	"maestrohub.io/uns/broker/cluster"
 	"maestrohub.io/uns/broker/mesh"
 	"maestrohub.io/uns/broker/session"
 	"maestrohub.io/uns/broker/state"
@@ -382,6 +385,77 @@ func (w *workspace) inheritFrom(se *session.Session, from uint64, keys []string)
 			w.server.log.Error("embedded broker: the messages of a shared subscription's member that ended could not be read", "workspace", w.slug, "client_id", se.ClientID, "error", err)
 		}
 	})
+}
+
+// inheritEnded is inherit for a session of the cluster that ended with the write at a
+// revision. It waits until no replica chooses the session any more, so that it finds all
+// that it was chosen for. cursor is read if it is nil.
+func (s *Server) inheritEnded(client string, record *cluster.Session, cursor *cluster.Cursor, ended uint64) {
+	if !slices.ContainsFunc(record.Subscriptions, func(sub cluster.Subscription) bool { return strings.HasPrefix(sub.Filter, "$share/") }) {
+		return
+	}
+	w := s.workspace(record.Workspace)
+	s.background(func(ctx context.Context) {
+		err := retry(ctx, func() error {
+			if cursor == nil {
+				r, err := s.shared.cursors.Get(ctx, client)
+				if errors.Is(err, state.ErrNotFound) {
+					return nil
+				}
+				if err != nil {
+					return err
+				}
+				if cursor, err = cluster.DecodeCursor(r.Value); err != nil {
+					return err
+				}
+			}
+			_, err := w.openFeed(ctx)
+			return err
+		})
+		if err != nil || cursor == nil || cursor.Session != record.ID {
+			return // stopping, or nobody knows what it had read
+		}
+		s.shared.awaitGone(ctx, ended)
+		se := &session.Session{ClientID: client, Workspace: record.Workspace, Persistent: true, Position: cursor.Position.Sequence + 1}
+		subscribeAgain(se, record, true)
+		for _, d := range cursor.Deliveries {
+			if d.Sequence > 0 && d.Progress == cluster.Sent {
+				se.Window.Restore(&session.Entry{PacketID: d.PacketID, QoS: d.QoS, Position: d.Sequence, Share: d.Share, Source: session.FromLog})
+			}
+		}
+		w.inherit(se)
+	})
+}
+
+// awaitGone waits until this replica and the others are known to have applied a
+// deletion, and what they matched before it has its outcome.
+func (sh *shared) awaitGone(ctx context.Context, revision uint64) {
+	timeout, cancel := context.WithTimeout(ctx, reportsWait)
+	defer cancel()
+	_ = retry(timeout, func() error {
+		sh.mu.Lock()
+		defer sh.mu.Unlock()
+		if sh.applied.Sessions < revision {
+			return errBusy
+		}
+		return nil
+	})
+	sh.awaitReports(ctx, reportsWait, true, func(r report) bool { return r.applied.Sessions >= revision })
+}
+
+// Swept takes what the elected replica's sweep has done: a session it ended leaves what
+// it was chosen for to other members of its shared subscriptions.
+func (s *Server) Swept(a *cluster.Act, outcome cluster.WillOutcome) {
+	switch {
+	case a == nil:
+		s.willOver(outcome)
+	case a.Session != nil:
+		s.metrics.SessionsEnded.WithLabelValues(a.Reason.String()).Inc()
+		if a.Reason == cluster.SessionSurplus {
+			s.log.Warn("embedded broker: session ended, more are offline than maxOfflineSessions", "client_id", a.Client, "limit", s.limits.MaxOfflineSessions)
+		}
+		s.inheritEnded(a.Client, a.Session, a.Cursor, a.Landed)
+	}
 }
 
 func contains(keys []string, key string) bool {

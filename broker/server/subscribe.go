@@ -3,11 +3,14 @@ package server
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"maestrohub.io/uns/broker/mqtt"
 	"maestrohub.io/uns/broker/session"
 	"maestrohub.io/uns/broker/topic"
+	"maestrohub.io/uns/broker/value"
 )
 
 // onSubscribe acts on a SUBSCRIBE: its filters in order, one SUBACK for all
@@ -154,22 +157,33 @@ func (c *connection) subscribe(f mqtt.Subscription, id uint32) (sub *session.Sub
 	return sub, replaced == nil, mqtt.ReasonCode(f.QoS), nil // [MQTT-3.8.4-7]
 }
 
-// sendRetained sends the retained messages a new subscription matches. A
-// message older than one that has gone out meanwhile is left out.
+// sendRetained sends the retained messages a new subscription matches.
 func (c *connection) sendRetained(sub *session.Subscription) {
-	found := c.ws.arriving.match(sub.Bare)
 	c.lock.Lock()
 	defer c.lock.Unlock()
 	if c.ended {
 		return
 	}
+	c.offerRetained(sub, "", ^uint64(0))
+	if c.clustered() && c.session.Queue.Blocked(1) {
+		c.record(&c.held.cursor, nil) // whoever resumes the session goes on with what waits
+	}
+}
+
+// offerRetained sends, in the order of their topics, the retained messages that a
+// subscription matches from a topic on, but for those newer than a position. A message
+// older than one that has gone out meanwhile is left out. The lock is held.
+func (c *connection) offerRetained(sub *session.Subscription, from string, newest uint64) {
+	found := slices.DeleteFunc(c.ws.arriving.match(sub.Bare), func(v *value.Value) bool {
+		return v.Name < from || v.Position > newest || v.Workspace != c.session.Workspace || !sub.Covered && !c.grants.MayRead(v.Name) ||
+			sub.NoLocal && v.ClientID == c.client.id // [MQTT-3.8.3-3]
+	})
+	slices.SortFunc(found, func(a, b *value.Value) int { return strings.Compare(a.Name, b.Name) })
+	of := &session.Retained{Filter: sub.Filter}
 	for _, v := range found {
-		if v.Workspace != c.session.Workspace || !sub.Covered && !c.grants.MayRead(v.Name) {
-			continue
-		}
-		if sub.NoLocal && v.ClientID == c.client.id { // [MQTT-3.8.3-3]
-			continue
-		}
+		of.Newest = max(of.Newest, v.Position)
+	}
+	for _, v := range found {
 		if newer, sent := c.client.recent[v.Name]; sent && newer >= v.Position {
 			continue
 		}
@@ -177,7 +191,7 @@ func (c *connection) sendRetained(sub *session.Subscription) {
 		if sub.ID != 0 {
 			e.IDs = []uint32{sub.ID}
 		}
-		c.offer(session.Item{Value: v, Effect: e, Source: session.FromRetained}, nil)
+		c.offer(session.Item{Value: v, Effect: e, Source: session.FromRetained, Of: of}, nil)
 	}
 }
 

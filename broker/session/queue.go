@@ -1,6 +1,10 @@
 package session
 
-import "maestrohub.io/uns/broker/value"
+import (
+	"slices"
+
+	"maestrohub.io/uns/broker/value"
+)
 
 // Item is one delivery that waits for room in the socket or in the window.
 type Item struct {
@@ -11,10 +15,29 @@ type Item struct {
 	Position uint64
 	// Share is the key of the shared subscription the delivery is for; "" if none.
 	Share string
+	// Of is what a retained message is one of, for FromRetained.
+	Of *Retained
 	// Settled, if not nil, is told whether the client has taken a shared message that
 	// another replica chose it for.
 	Settled func(taken bool)
 	order   uint64
+}
+
+// Retained are the retained messages one SUBSCRIBE found for one of its filters. They
+// are sent in the order of their topics.
+type Retained struct {
+	Filter string
+	// Newest is the newest position among them: a message beyond it replaced one of them
+	// later, and comes by itself.
+	Newest uint64
+}
+
+// Settle tells the replica that chose this member for a shared message whether the
+// client has it, or it is nobody's.
+func (it *Item) Settle(taken bool) {
+	if it.Settled != nil {
+		it.Settled(taken)
+	}
 }
 
 // Queue holds what is fed live to one session and cannot be sent yet. QoS 0
@@ -69,6 +92,18 @@ func (q *Queue) Blocked(qos byte) bool {
 		return q.zero.len() > 0
 	}
 	return q.acked.len() > 0
+}
+
+// Retained calls yield with the first waiting message at QoS 1 or 2 of each Retained.
+func (q *Queue) Retained(yield func(it *Item)) {
+	var seen []*Retained
+	for i := range q.acked.n {
+		it := &q.acked.items[(q.acked.first+i)%len(q.acked.items)]
+		if it.Of != nil && !slices.Contains(seen, it.Of) {
+			seen = append(seen, it.Of)
+			yield(it)
+		}
+	}
 }
 
 // Detach empties the queue of what does not outlive a connection and returns it:

@@ -35,6 +35,9 @@ type Entry struct {
 	Value  *value.Value
 	Retain bool
 	IDs    []uint32
+	// Restored says that another connection sent it: of a message of the log, Retain and
+	// IDs are what the session's subscriptions make them when it is sent again.
+	Restored bool
 	// Share is the key of the shared subscription the delivery is for; "" if none.
 	Share string
 	// Settled is the Item's.
