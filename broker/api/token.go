@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -65,7 +66,12 @@ func (a *API) grantToken(w http.ResponseWriter, r *http.Request, form url.Values
 		failToken(w, http.StatusBadRequest, unsupportedGrantType, "grant_type must be client_credentials")
 		return
 	}
-	t, err := a.o.Access.Token(r.Context(), id, secret, form.Get("scope"), a.remote(r))
+	ctx, cancel := context.WithTimeout(r.Context(), signInBound)
+	defer cancel()
+	t, err := a.o.Access.Token(ctx, id, secret, form.Get("scope"), a.remote(r))
+	if err != nil && !errors.Is(err, access.ErrScope) {
+		a.countFailure(err)
+	}
 	var throttled *access.ThrottledError
 	switch {
 	case err == nil:
