@@ -230,6 +230,13 @@ not fit together. Every text begins with ERROR: and names the key, its value and
     {{- end -}}
   {{- end -}}
 {{- end -}}
+{{- $webSocket := $embedded.webSocket -}}
+{{- if and $webSocket.ingress.enabled (not $webSocket.enabled) -}}
+  {{- include "maestrohub.refuse" (dict "key" "uns.mqtt.embedded.webSocket.ingress.enabled" "value" true "want" "be false without uns.mqtt.embedded.webSocket.enabled: nothing listens") -}}
+{{- end -}}
+{{- if and $webSocket.ingress.enabled (not $webSocket.ingress.hosts) -}}
+  {{- include "maestrohub.refuse" (dict "key" "uns.mqtt.embedded.webSocket.ingress.hosts" "value" "[]" "want" "name a host with uns.mqtt.embedded.webSocket.ingress.enabled: devices must not be answered under every name") -}}
+{{- end -}}
 {{- if and .Values.uns.http.ingress.enabled (not .Values.uns.http.ingress.hosts) -}}
   {{- include "maestrohub.refuse" (dict "key" "uns.http.ingress.hosts" "value" "[]" "want" "name a host with uns.http.ingress.enabled: the page must not answer for every name") -}}
 {{- end -}}

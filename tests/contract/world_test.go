@@ -29,8 +29,9 @@ func installations(t *testing.T) map[string]map[string]any {
 		all[filepath.Base(file)] = values
 	}
 	all["OpenShift, every pod there is"] = map[string]any{
-		"global":  map[string]any{"openShift": true, "natsAuth": map[string]any{"enabled": true}, "natsTLS": map[string]any{"enabled": true, "mutual": true}},
-		"uns":     map[string]any{"replicas": 2, "http": map[string]any{"ingress": map[string]any{"enabled": true, "hosts": []any{"uns.example.com"}, "tlsSecretName": "page-tls"}}},
+		"global": map[string]any{"openShift": true, "natsAuth": map[string]any{"enabled": true}, "natsTLS": map[string]any{"enabled": true, "mutual": true}},
+		"uns": map[string]any{"replicas": 2, "http": map[string]any{"ingress": map[string]any{"enabled": true, "hosts": []any{"uns.example.com"}, "tlsSecretName": "page-tls"}},
+			"mqtt": map[string]any{"embedded": map[string]any{"webSocket": map[string]any{"enabled": true, "ingress": map[string]any{"enabled": true, "hosts": []any{"mqtt.example.com"}}}}}},
 		"storage": map[string]any{"type": "timescale", "timescale": map[string]any{"bundled": map[string]any{"enabled": true}}},
 		"backup":  map[string]any{"enabled": true},
 		"nats":    map[string]any{"promExporter": map[string]any{"enabled": true, "podMonitor": map[string]any{"enabled": true}}},
