@@ -41,7 +41,8 @@ type Options struct {
 	// Silent is for how long the shared-state connection has received nothing.
 	// nil: never.
 	Silent func() time.Duration
-	// Applied is what the entry says of the index; it must not wait. nil: nothing.
+	// Applied is what the entry says of the index. It is called under Member's lock: it
+	// must take no other. nil: nothing.
 	Applied func() Applied
 	// On is told every Event, in order, from one goroutine. A slow one delays
 	// later events and nothing else.

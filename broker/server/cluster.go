@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"maestrohub.io/uns/broker/cluster"
@@ -54,12 +55,24 @@ type shared struct {
 	known map[string]*knownSession
 	// foreign are the routes in remote, by route key.
 	foreign map[string]*cluster.Route
-	// reached is how far this replica's index is, and applied how far it has reported
-	// to be; reports is how far the others are, by replica. changed is closed and replaced when a report comes.
-	reached, applied mesh.Applied
-	reporting        bool
-	reports          map[string]report
-	changed          chan struct{}
+	// reached is how far this replica's index is; reports is how far the others are, by
+	// replica. changed is closed and replaced when a report comes.
+	reached   mesh.Applied
+	reporting bool
+	reports   map[string]report
+	changed   chan struct{}
+
+	// applied is how far this replica has reported its index to be. Outside mu: Member
+	// asks for it under a lock of its own, and is asked itself under mu.
+	applied atomic.Pointer[mesh.Applied]
+}
+
+// reported is how far this replica has reported its index to be.
+func (sh *shared) reported() mesh.Applied {
+	if a := sh.applied.Load(); a != nil {
+		return *a
+	}
+	return mesh.Applied{}
 }
 
 // report is what another replica has said of its index.

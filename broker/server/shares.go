@@ -433,9 +433,7 @@ func (sh *shared) awaitGone(ctx context.Context, revision uint64) {
 	timeout, cancel := context.WithTimeout(ctx, reportsWait)
 	defer cancel()
 	_ = retry(timeout, func() error {
-		sh.mu.Lock()
-		defer sh.mu.Unlock()
-		if sh.applied.Sessions < revision {
+		if sh.reported().Sessions < revision {
 			return errBusy
 		}
 		return nil

@@ -112,7 +112,7 @@ func (sh *shared) advance(set func(*mesh.Applied)) {
 func (sh *shared) report(ctx context.Context) {
 	for {
 		sh.mu.Lock()
-		if sh.reached == sh.applied || ctx.Err() != nil {
+		if sh.reached == sh.reported() || ctx.Err() != nil {
 			sh.reporting = false
 			sh.mu.Unlock()
 			return
@@ -132,21 +132,19 @@ func (sh *shared) report(ctx context.Context) {
 		case <-timeout:
 		case <-ctx.Done():
 		}
-		sh.mu.Lock()
-		sh.applied = reached
-		sh.mu.Unlock()
+		sh.applied.Store(&reached)
 		sh.Mesh.ReportApplied(reached)
 	}
 }
 
-// Applied is how far this replica's index is, for its member entry.
+// AppliedRevisions is how far this replica's index is, for its member entry. It takes no
+// lock: whoever asks holds one.
 func (s *Server) AppliedRevisions() cluster.Applied {
 	if s.shared == nil {
 		return cluster.Applied{}
 	}
-	s.shared.mu.Lock()
-	defer s.shared.mu.Unlock()
-	return cluster.Applied{Sessions: s.shared.applied.Sessions, Routes: s.shared.applied.Routes}
+	a := s.shared.reported()
+	return cluster.Applied{Sessions: a.Sessions, Routes: a.Routes}
 }
 
 // applySession brings the index of what persistent sessions want up to one record.

@@ -3,7 +3,10 @@ package server
 import (
 	"slices"
 	"testing"
+	"time"
 
+	"maestrohub.io/uns/broker/cluster"
+	"maestrohub.io/uns/broker/mesh"
 	"maestrohub.io/uns/broker/state"
 )
 
@@ -30,5 +33,25 @@ func TestAListCountsAsAppliedOnlyWhenItIsWhole(t *testing.T) {
 	want := []any{"apply", "apply", "whole", uint64(9), "apply", uint64(10), "lost", "apply", "apply", "whole", uint64(12), "apply", uint64(13)}
 	if !slices.Equal(said, want) {
 		t.Errorf("consumed as %v, want %v", said, want)
+	}
+}
+
+// A member entry is written under the lock of membership, which the index asks under its
+// own: whichever of the two waits for the other, the replica stands still for ever.
+func TestHowFarTheIndexIsIsToldWhileTheIndexIsBusy(t *testing.T) {
+	sh := &shared{}
+	s := &Server{shared: sh}
+	sh.applied.Store(&mesh.Applied{Sessions: 7, Routes: 9})
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	told := make(chan cluster.Applied, 1)
+	go func() { told <- s.AppliedRevisions() }()
+	select {
+	case a := <-told:
+		if a != (cluster.Applied{Sessions: 7, Routes: 9}) {
+			t.Errorf("told %+v", a)
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("it waits for the lock of the index")
 	}
 }
