@@ -149,6 +149,18 @@ func TestRunbookCommands(t *testing.T) {
 	r := s.release
 	o := newOperator(t, r)
 	collect := s.owed(t, "runbooks", 5)
+	for i := range 2 { // a replica shows the size of the logs it reads
+		b := s.replica(t, i)
+		c, _ := away(t, b, fmt.Sprintf("runbooks-on-%d", i))
+		if code := c.Subscribe(harness.Data("runbooks/#"), 1); code != mqtt.GrantedQoS1 {
+			t.Fatalf("SUBACK %v", code)
+		}
+		leave(c)
+		until(t, time.Minute, s.podName(i)+" to show the size of its session log", func() (bool, string) {
+			_, body := b.Do(t, "", http.MethodGet, "/metrics", nil)
+			return strings.Contains(string(body), "\nmaestrohub_uns_broker_session_log_bytes{"), "not there"
+		})
+	}
 	all := pagesOf(t, "TestRunbookCommands")
 	began := time.Now()
 	ran, compared := o.looks(t, all)
