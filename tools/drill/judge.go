@@ -38,6 +38,16 @@ func (r *Report) Broken() (list []Promise) {
 	return list
 }
 
+// unseen is how many promises nothing showed.
+func (r *Report) unseen() (n int) {
+	for _, p := range r.Promises {
+		if p.Verdict == unseen {
+			n++
+		}
+	}
+	return n
+}
+
 // verdict is broken if anything is wrong, with what is; kept with what was counted.
 func verdict(p Promise, wrong []string, counted ...string) Promise {
 	p.Verdict, p.Evidence = kept, counted
@@ -178,7 +188,7 @@ func (r *Report) judgeFlow() Promise {
 		}
 	}
 	if len(wrong)+len(counted) == 0 {
-		p.Verdict, p.Evidence = unseen, []string{"no fault was done"}
+		p.Verdict, p.Evidence = unseen, []string{"no fault was seen to its end"}
 		return p
 	}
 	return verdict(p, wrong, counted...)

@@ -72,7 +72,7 @@ func command() *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error { return o.run(c.Context(), args) },
 	}
 	f := c.Flags()
-	f.StringVar(&o.cluster, "cluster", "", "harm the local cluster of `make cluster`; =SOCKET for another one's")
+	f.StringVar(&o.cluster, "cluster", "", "harm the local cluster that make cluster started; another one with =`SOCKET`")
 	f.Lookup("cluster").NoOptDefVal = filepath.Join(os.TempDir(), "localcluster-"+strconv.Itoa(os.Getuid())+".sock")
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "harm an installation on Kubernetes, reached with this file")
 	f.StringVar(&o.namespace, "namespace", "maestrohub", "namespace of the installation")

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"strings"
 	"time"
 
 	"maestrohub.io/uns/broker/mqtt"
@@ -139,7 +140,11 @@ func (d *drill) fault(ctx context.Context, f fault) (done Fault, err error) {
 		return done, fmt.Errorf("%s: which replica the devices are on is not known: %w", f.Name, err)
 	}
 	done = Fault{Name: f.Name, Title: f.Title, Expect: f.Expect, Replica: replica, Within: f.Within.Seconds()}
-	d.say.event("%s (%s)", f.Title, replica)
+	if strings.Contains(f.Ask, "%s") { // one that harms a replica
+		d.say.event("%s (%s)", f.Title, replica)
+	} else {
+		d.say.event("%s", f.Title)
+	}
 	done.Begun = time.Now()
 	did, heal, err := d.site.harm(ctx, f, replica)
 	if errors.Is(err, errCannot) {

@@ -35,7 +35,8 @@ func (r *Report) write(path string) error {
 		*Report
 		Picture template.HTML
 		Broken  []Promise
-	}{r, r.picture(), r.Broken()}); err != nil {
+		Unseen  int
+	}{r, r.picture(), r.Broken(), r.unseen()}); err != nil {
 		return fmt.Errorf("write the report: %w", err)
 	}
 	if err := os.WriteFile(path+".html", b.Bytes(), 0o644); err != nil {
