@@ -49,23 +49,44 @@ type WillSender struct {
 // Deadline.MayAct for an own lost connection, Deadline.MayDecide for another's; by is
 // that Deadline's incarnation. After an error the will is to be tried again.
 func (s *WillSender) Send(ctx context.Context, w *Will, revision uint64, how Ending, by Incarnation, may func(time.Time) bool) (WillOutcome, error) {
+	return s.try(ctx, &Due{w, revision, how}, by, may)
+}
+
+// SendAtLast is Send that tries again, at intervals of pause, until it is decided what
+// becomes of the will. An error is ctx's.
+func (s *WillSender) SendAtLast(ctx context.Context, d Due, by Incarnation, may func(time.Time) bool, pause time.Duration) (WillOutcome, error) {
+	for {
+		outcome, err := s.try(ctx, &d, by, may)
+		if err == nil {
+			return outcome, nil
+		}
+		if over := rest(ctx, pause); over != nil {
+			return outcome, over
+		}
+	}
+}
+
+// try is one Send; the mark it leaves is d's from then on.
+func (s *WillSender) try(ctx context.Context, d *Due, by Incarnation, may func(time.Time) bool) (WillOutcome, error) {
 	if !may(time.Now()) {
 		return WillFenced, nil
 	}
+	w := d.Will
 	marked := *w
 	marked.By = by
 	if marked.Timestamp == 0 {
 		marked.Timestamp = time.Now().UnixNano()
 	}
-	revision, err := s.Wills.Update(ctx, WillKey(w.Connection), marked.Encode(s.Floor()), revision)
+	revision, err := s.Wills.Update(ctx, WillKey(w.Connection), marked.Encode(s.Floor()), d.Revision)
 	switch {
 	case errors.Is(err, state.ErrConflict):
 		return WillElsewhere, nil
 	case err != nil:
 		return WillElsewhere, fmt.Errorf("mark the will of %q: %w", w.Client, err)
 	}
+	d.Will, d.Revision = &marked, revision
 	outcome := WillSent
-	dead, err := s.touch(ctx, &marked, how, may)
+	dead, err := s.touch(ctx, &marked, d.How, may)
 	switch {
 	case errors.Is(err, errFenced) || err == nil && !may(time.Now()):
 		return WillFenced, nil

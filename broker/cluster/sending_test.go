@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -310,6 +311,28 @@ func TestAnOwnerThatKeepsChangingEndsWithTheContext(t *testing.T) {
 		defer cancel()
 		if _, err := s.sender.Send(ctx, s.will, s.revision, EndedGone, decider, func(time.Time) bool { return true }); !errors.Is(err, context.DeadlineExceeded) || len(s.sent) != 0 {
 			t.Errorf("%v, sent %d", err, len(s.sent))
+		}
+	})
+}
+
+// The historian is away when a will is due: it is sent once the historian is back, as
+// the row that the first try would have made.
+func TestAWillThatCouldNotBeSentIsSentLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSending(t)
+		var tried []int64 // timestamps
+		s.sender.Publish = func(_ context.Context, w *Will) error {
+			if tried = append(tried, w.Timestamp); len(tried) < 5 {
+				return errors.New("historian unavailable")
+			}
+			return nil
+		}
+		outcome, err := s.sender.SendAtLast(t.Context(), Due{s.will, s.revision, Lost}, decider, func(time.Time) bool { return true }, time.Second)
+		if err != nil || outcome != WillSent || len(tried) != 5 || s.left() {
+			t.Fatalf("outcome %v, %v after %d tries, record left %v; want it sent at the fifth", outcome, err, len(tried), s.left())
+		}
+		if slices.Max(tried) != slices.Min(tried) {
+			t.Errorf("tried with timestamps %d: more than one row", tried)
 		}
 	})
 }

@@ -38,7 +38,7 @@ func (c *connection) letGo(ends bool) (after func()) {
 	return func() {
 		for _, sub := range se.Subscriptions() {
 			c.ws.remove(se, sub)
-			c.server.shared.own.remove(c, sub)
+			c.server.shared.own.remove(c, sub, nil)
 		}
 	}
 }
@@ -163,18 +163,9 @@ func (c *connection) lastWill(ctx context.Context) {
 // sendLostWill sends the will of a connection lost at this serving replica, when
 // its delay is over and nobody has come back.
 func (c *connection) sendLostWill(ctx context.Context) {
-	sender := c.server.willSender()
-	for {
-		outcome, err := sender.Send(ctx, c.held.will, c.held.willRevision, cluster.Lost, c.deadline.Incarnation(), c.deadline.MayAct)
-		if err == nil {
-			c.server.willOver(outcome)
-			return
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(time.Second):
-		}
+	due := cluster.Due{Will: c.held.will, Revision: c.held.willRevision, How: cluster.Lost}
+	if outcome, err := c.server.willSender().SendAtLast(ctx, due, c.deadline.Incarnation(), c.deadline.MayAct, time.Second); err == nil {
+		c.server.willOver(outcome)
 	}
 }
 

@@ -78,12 +78,17 @@ func (o *ownRoutes) add(c *connection, sub *session.Subscription, anew bool) []<
 	return landed
 }
 
-// remove forgets a subscription.
-func (o *ownRoutes) remove(c *connection, sub *session.Subscription) {
+// remove forgets a subscription. by, if not nil, is the one that replaces it: what that is
+// fed live by stays.
+func (o *ownRoutes) remove(c *connection, sub, by *session.Subscription) {
+	var stay []string
+	if by != nil {
+		stay = c.liveFilters(by)
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, filter := range c.liveFilters(sub) {
-		if r := o.count[filter]; r != nil {
+		if r := o.count[filter]; r != nil && !slices.Contains(stay, filter) {
 			key := routeMember{c.session.ClientID, sub.Filter}
 			if _, in := r.members[key]; in {
 				delete(r.members, key)

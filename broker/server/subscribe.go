@@ -153,6 +153,9 @@ func (c *connection) subscribe(f mqtt.Subscription, id uint32) (sub *session.Sub
 	w.add(c.client, c.session, sub)
 	if s.shared != nil {
 		c.landing = append(c.landing, s.shared.own.add(c, sub, true)...)
+		if replaced != nil {
+			s.shared.own.remove(c, replaced, sub)
+		}
 	}
 	return sub, replaced == nil, mqtt.ReasonCode(f.QoS), nil // [MQTT-3.8.4-7]
 }
@@ -214,7 +217,7 @@ func (c *connection) onUnsubscribe(h mqtt.Header, body []byte) error {
 		if sub != nil {
 			w.remove(c.session, sub) // [MQTT-3.10.4-2]
 			if c.server.shared != nil {
-				c.server.shared.own.remove(c, sub)
+				c.server.shared.own.remove(c, sub, nil)
 			}
 			if sub.Share != "" {
 				lost = c.session.Queue.Remove(sub.Key())

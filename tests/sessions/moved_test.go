@@ -6,8 +6,11 @@ import (
 	"strings"
 	"testing"
 
+	"maestrohub.io/uns/broker/cluster"
 	"maestrohub.io/uns/broker/config"
 	"maestrohub.io/uns/broker/mqtt"
+	"maestrohub.io/uns/broker/state"
+	"maestrohub.io/uns/tests/harness"
 	"maestrohub.io/uns/tests/mqtttest"
 	"maestrohub.io/uns/tests/site"
 )
@@ -33,6 +36,8 @@ func TestASessionIsTheSameOnAnotherReplica(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) { test.run(t, p) })
 	}
+	routes := s.Bucket(t, state.Routes)
+	t.Run("a subscription that replaces one leaves no route of that behind", func(t *testing.T) { routesEnd(t, p, routes) })
 }
 
 const receiveMaximum = 100
@@ -269,4 +274,26 @@ func inheritedAtExpiry(t *testing.T, p *pair) {
 	busy, other := members(t, p, "expired")
 	busy.Send(&mqtt.Disconnect{HasSessionExpiry: true, SessionExpiry: 1})
 	inherits(t, other, "expired")
+}
+
+// A persistent session is fed live at QoS 0 only, so that a subscription at another QoS
+// in its place needs no route.
+func routesEnd(t *testing.T, p *pair, routes state.Bucket) {
+	sub := connect(t, p.a, "dev-a", lasting)
+	const topic = "routed"
+	for _, qos := range []byte{0, 1, 0, 1} {
+		sub.Subscribe(topic, qos)
+	}
+	harness.Eventually(t, "the route to be gone", func() (bool, string) {
+		records, err := routes.List(t.Context(), "")
+		if err != nil {
+			return false, err.Error()
+		}
+		for _, r := range records {
+			if route, err := cluster.DecodeRoute(r.Value); err != nil || route.Filter == mqtttest.Data("plant", topic) {
+				return false, fmt.Sprintf("%+v, %v", route, err)
+			}
+		}
+		return true, ""
+	})
 }
