@@ -15,8 +15,12 @@ func (w *world) within(f fault, from, to time.Time) bool {
 	return begun.Before(to) && begun.Add(f.long+heals).After(from)
 }
 
-// apart reports whether two replicas may have been without a link within a time: by
-// a fault of the mesh between them, of either's process, or of its right to serve.
+// ofGuests reports whether a fault is nothing that is done to replicas.
+func (f fault) ofGuests() bool { return strings.HasSuffix(f.kind, "guest") }
+
+// apart reports whether two replicas may have been without a link within a time: by a
+// fault of the mesh between them, of either's process, or of its right to serve, or
+// because one has only just begun to serve.
 func (w *world) apart(a, b *node, from, to time.Time) bool {
 	if a == b {
 		return false
@@ -33,7 +37,8 @@ func (w *world) apart(a, b *node, from, to time.Time) bool {
 			return true
 		}
 	}
-	return a.endedBetween(from.Add(-heals), to) || b.endedBetween(from.Add(-heals), to)
+	from = from.Add(-heals) // links are made when both serve
+	return a.endedBetween(from, to) || b.endedBetween(from, to) || a.joinedBetween(from, to) || b.joinedBetween(from, to)
 }
 
 // anyApart is apart for any of some replicas and any of others.
@@ -51,7 +56,10 @@ func (w *world) anyApart(some, others []*node, from, to time.Time) bool {
 // disturbed reports whether anything was done to a replica within a time.
 func (w *world) disturbed(n *node, from, to time.Time) bool {
 	for _, f := range w.faults {
-		if w.within(f, from, to) && (w.nodes[f.a] == n || strings.HasSuffix(f.kind, "mesh") && w.nodes[f.b] == n) {
+		if !w.within(f, from, to) || f.ofGuests() {
+			continue
+		}
+		if f.kind == "storm" || w.nodes[f.a] == n || strings.HasSuffix(f.kind, "mesh") && w.nodes[f.b] == n {
 			return true
 		}
 	}
@@ -62,7 +70,7 @@ func (w *world) disturbed(n *node, from, to time.Time) bool {
 // it, within a time: neither the mesh alone nor the store alone keeps it from that.
 func (w *world) unheard(n *node, from, to time.Time) bool {
 	for _, f := range w.faults {
-		if w.within(f, from, to) && w.nodes[f.a] == n && !strings.HasSuffix(f.kind, "mesh") && !strings.HasSuffix(f.kind, "historian") && f.kind != "move devices" {
+		if w.within(f, from, to) && w.nodes[f.a] == n && !f.ofGuests() && !strings.HasSuffix(f.kind, "mesh") && !strings.HasSuffix(f.kind, "historian") && f.kind != "move devices" && f.kind != "storm" {
 			return true
 		}
 	}

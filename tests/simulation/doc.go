@@ -7,6 +7,11 @@
 //
 //	go test ./tests/simulation -run Seed -v -seed 7      one seed, with its history
 //
+// Every device does what real ones do: it publishes and subscribes, unsubscribes, moves and
+// leaves its connection open, all connect at once, and an operator takes rights from some
+// and gives them back. Built with the tag nextrelease, a test also replaces a release by one
+// with a newer format while all that goes on (rolling_test.go).
+//
 // Beside what a seed draws, every interleaving that the design was tested against is done on
 // purpose (directed_test.go), and one exchange at QoS 2 is broken after each of its
 // effects in turn, on its way in and out (steps_test.go). Package planted takes safeguards

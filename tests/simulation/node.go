@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"math/big"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -47,6 +48,7 @@ type node struct {
 	process *process   // nil: none runs
 	started int
 	ends    []ending       // of incarnations and processes, oldest first
+	joins   []time.Time    // when incarnations began to serve, oldest first
 	serving string         // the incarnation that serves now
 	reads   cluster.Format // what it is started with: the newest format it reads; 0: this release's
 	served  cluster.Format // what serves now reads
@@ -171,6 +173,7 @@ func (p *process) heard(message string, attrs map[string]string) bool {
 	}
 	switch {
 	case strings.Contains(message, "broker cluster: joined"):
+		n.joins = append(n.joins, time.Now())
 		n.serving, n.served = attrs["incarnation"], cmp.Or(p.reads, cluster.Newest)
 	case strings.Contains(message, "broker cluster: fenced"):
 		n.serving = ""
@@ -224,6 +227,13 @@ func (n *node) serves() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.serving != ""
+}
+
+// joinedBetween reports whether an incarnation of it began to serve within a time.
+func (n *node) joinedBetween(from, to time.Time) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.ContainsFunc(n.joins, func(at time.Time) bool { return !at.Before(from) && !at.After(to) })
 }
 
 // endedBetween reports whether a process or incarnation of it ended within a time.

@@ -58,6 +58,7 @@ var kinds = []struct {
 	{"reset devices", 3, 0},
 	{"move devices", 3, 0},
 	{"stall devices", 2, 20 * time.Second},
+	{"storm", 1, 0},
 	{"disable guest", 1, 150 * time.Second},
 	{"narrow guest", 2, 150 * time.Second},
 }
@@ -195,6 +196,8 @@ func (w *world) do(f fault) {
 		undo(func() {})
 	case "reset devices":
 		w.network.reset(func(s *socket) bool { return s.a.name != n.name && s.b.name == n.name && isDevice(s.a.name) })
+	case "storm": // every device connects at once
+		w.network.reset(func(s *socket) bool { return isDevice(s.a.name) })
 	case "move devices":
 		w.network.move(n.name)
 	case "upgrade", "roll back":
