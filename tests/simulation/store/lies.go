@@ -64,7 +64,7 @@ func LikeJetStream() Lies {
 		Request: Span{ms, 8 * ms}, Reply: Span{ms, 8 * ms},
 		Late: 0.002, LateBy: Span{time.Second, 14 * time.Second},
 		Unknown: 0.005, Conflict: 0.001,
-		Stale:   0.02, StaleBy: Span{10 * ms, 4 * time.Second},
+		Stale: 0.02, StaleBy: Span{10 * ms, 4 * time.Second},
 		Lag: Span{ms, 30 * ms}, Lose: 0.5,
 	}
 }
