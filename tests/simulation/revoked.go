@@ -136,7 +136,7 @@ func (w *world) checkFickle(s *subscriber) {
 		if p.over.IsZero() {
 			continue
 		}
-		var again time.Time
+		again := s.asking
 		if i+1 < len(s.spans) {
 			again = s.spans[i+1].asked
 		}

@@ -28,11 +28,12 @@ type subscriber struct {
 	lossAt     time.Time
 	spans      []*span
 	turn       time.Time // when a fickle one changes its mind
+	asking     time.Time // when the SUBSCRIBE was first written that is not answered; zero: none
 }
 
 // span is a subscription of a fickle subscriber.
 type span struct {
-	asked, from time.Time // SUBSCRIBE was written, SUBACK was read
+	asked, from time.Time // SUBSCRIBE was first written, SUBACK was read
 	late        bool
 	to, over    time.Time // UNSUBSCRIBE was first written, UNSUBACK was read; zero: not yet
 }
@@ -99,6 +100,9 @@ func (s *subscriber) run(ctx, calm context.Context) {
 // subscribe makes the one subscription.
 func (s *subscriber) subscribe(ctx context.Context) (*stay, error) {
 	here := &stay{node: s.at, asked: time.Now(), arrivals: map[string][]arrival{}}
+	if s.asking.IsZero() {
+		s.asking = here.asked
+	}
 	p := mqtt.Subscribe{PacketID: 1, Filters: []mqtt.Subscription{{Filter: s.filter, QoS: s.qos}}}
 	s.out = p.Append(s.out, s.version)
 	for {
@@ -131,7 +135,8 @@ func (s *subscriber) subscribe(ctx context.Context) (*stay, error) {
 		here.answered, here.from = s.stamp, s.subscribed
 		s.late = here.answered.Sub(here.asked) >= subscribeWait
 		if s.fickle > 0 {
-			s.spans = append(s.spans, &span{asked: here.asked, from: s.subscribed, late: s.late})
+			s.spans = append(s.spans, &span{asked: s.asking, from: s.subscribed, late: s.late})
+			s.asking = time.Time{}
 			s.turn = time.Now().Add(s.fickle/4 + time.Duration(s.r.Int64N(int64(s.fickle*3/4))))
 		}
 		s.w.trace.say("%s is subscribed to %s at QoS %d by %s, after %v", s.id, s.filter, s.qos, s.at.name, here.answered.Sub(here.asked))
