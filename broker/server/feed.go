@@ -24,7 +24,7 @@ import (
 // feed dispatches under mu; pump sets tail under mu; so no entry falls between.
 type feed struct {
 	log state.Log
-	mu  sync.Mutex
+	mu  sync.Mutex // before Server.mu and any client's lock
 	// next is the sequence to be dispatched next. Owner: mu.
 	next uint64
 	// done is next as of the last whole batch, readable without mu.
@@ -416,28 +416,44 @@ func (c *connection) readsHeld(held bool) {
 // reachTail puts a session that has read everything at the tail. false: there is
 // more to read.
 func (c *connection) reachTail(f *feed) bool {
+	position, next, there := c.joinTail(f)
+	if there {
+		return true
+	}
+	// Entries the feed has had and the log has dropped before the session read
+	// them, and none after. The store is asked without a lock: the lanes wait for them, and
+	// so does a fence, which comes when it does not answer.
+	first, _, err := f.log.Bounds(c.server.ctx)
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	switch {
+	case c.ended:
+		c.pumping = false
+		return true
+	case err != nil || first <= position:
+		// The read lags behind what the feed has seen: again, a little later.
+		c.pauseReads()
+		return true
+	}
+	c.missed(state.Span(f.log, position, min(first, next)))
+	c.session.Position = min(first, next)
+	return false
+}
+
+// joinTail puts the session at the tail if the feed has dispatched nothing that it has
+// not read. Else it returns how far it has read, and the feed dispatched.
+func (c *connection) joinTail(f *feed) (position, next uint64, there bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	c.lock.Lock()
 	defer c.lock.Unlock()
-	se := c.session
-	if se.Position < f.next {
-		// Entries the feed has had and the log has dropped before the session read
-		// them, and none after.
-		first, _, err := f.log.Bounds(c.server.ctx)
-		if err != nil || first <= se.Position {
-			// The read lags behind what the feed has seen: again, a little later.
-			c.pauseReads()
-			return true
-		}
-		c.missed(state.Span(f.log, se.Position, min(first, f.next)))
-		se.Position = min(first, f.next)
-		return false
+	if c.session.Position < f.next {
+		return c.session.Position, f.next, false
 	}
 	c.tail, c.pumping = true, false
 	c.readsHeld(false)
 	c.start()
-	return true
+	return 0, 0, true
 }
 
 // missed counts values the log dropped before the session read them. The lock

@@ -119,21 +119,26 @@ func (sh *shared) report(ctx context.Context) {
 		}
 		reached := sh.reached
 		sh.mu.Unlock()
-		timeout := time.After(reportsWait)
-		for _, w := range sh.server.slugs() {
-			select {
-			case <-sh.server.ingest.Settled(w):
-			case <-timeout:
-			case <-ctx.Done():
-			}
-		}
-		select {
-		case <-sh.owed.settled():
-		case <-timeout:
-		case <-ctx.Done():
-		}
+		sh.settled(ctx)
 		sh.applied.Store(&reached)
 		sh.Mesh.ReportApplied(reached)
+	}
+}
+
+// settled waits until what was matched or owed before has its outcome: reportsWait at
+// most, however many workspaces wait for a store that does not answer.
+func (sh *shared) settled(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, reportsWait)
+	defer cancel()
+	for _, w := range sh.server.slugs() {
+		select {
+		case <-sh.server.ingest.Settled(w):
+		case <-ctx.Done():
+		}
+	}
+	select {
+	case <-sh.owed.settled():
+	case <-ctx.Done():
 	}
 }
 

@@ -1,8 +1,10 @@
 package server
 
 import (
+	"context"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"maestrohub.io/uns/broker/cluster"
@@ -54,4 +56,26 @@ func TestHowFarTheIndexIsIsToldWhileTheIndexIsBusy(t *testing.T) {
 	case <-time.After(10 * time.Second):
 		t.Fatal("it waits for the lock of the index")
 	}
+}
+
+// endless is a chain whose values never have their outcome.
+type endless struct{ Ingest }
+
+func (endless) Settled(string) <-chan struct{} { return make(chan struct{}) }
+
+// Else the others would wait out every SUBACK for as long as this replica's stores do
+// not answer.
+func TestHowFarTheIndexIsIsReportedInTimeHoweverManyWorkspacesWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &Server{ingest: endless{}, workspaces: map[string]*workspace{"one": nil, "two": nil, "three": nil}}
+		sh := &shared{server: s}
+		defer sh.owed.enter()()
+		began := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		sh.settled(ctx)
+		if waited := time.Since(began); waited != reportsWait {
+			t.Errorf("waited %v, want %v", waited, reportsWait)
+		}
+	})
 }
