@@ -140,7 +140,7 @@ func (s *Server) endSession(cl *client, why string) (after func()) {
 		for _, sub := range se.Subscriptions() {
 			w.remove(se, sub)
 		}
-		w.inherit(se)
+		w.inherit(se, 0)
 	}
 }
 

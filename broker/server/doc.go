@@ -39,7 +39,8 @@
 //
 //	mqtt-sessions        which connection holds the client identifier (owner.go, owners.go)
 //	mqtt-session-state   identity, expiry, subscriptions
-//	mqtt-session-cursor  everything outbound: position and unfinished deliveries
+//	mqtt-session-cursor  everything outbound: position, unfinished deliveries, retained
+//	                     messages still to be sent
 //	mqtt-session-qos2    everything inbound: QoS 2 identifiers taken
 //	mqtt-session-will    the will, from before the CONNACK
 //	mqtt-routes          what this incarnation's sessions are fed live (routes.go)

@@ -78,7 +78,7 @@ func (c *connection) lastWrites(ctx context.Context) {
 			c.lock.Lock()
 			cursor := c.cursor()
 			c.lock.Unlock()
-			c.server.inheritEnded(id, h.record, cursor, gone)
+			c.server.inheritEnded(ctx, id, h.record, cursor, gone)
 			_, _ = sh.cursors.Delete(ctx, id, h.cursor.revision)
 			_, _ = sh.received.Delete(ctx, id, h.received.revision)
 		}
@@ -149,8 +149,17 @@ func (c *connection) lastWill(ctx context.Context) {
 		forget() // [MQTT-3.14.4-3]
 	case c.taken:
 		if cluster.WillAtClaim(cluster.ClosedByTakeover, h.will.Delay, h.ends || c.clean) {
-			c.server.sendWillNow(ctx, h.will)
-			forget()
+			sent := make(chan struct{})
+			c.server.background(func(ctx context.Context) {
+				c.server.sendWillNow(ctx, h.will)
+				_, _ = sh.wills.Delete(ctx, cluster.WillKey(h.will.Connection), h.willRevision)
+				close(sent)
+			})
+			// It comes before what the client says next, unless that would take too long.
+			select {
+			case <-sent:
+			case <-ctx.Done():
+			}
 		} else if !c.elsewhere {
 			forget() // else it is dead by its connection, or sent by a clean start there
 		}

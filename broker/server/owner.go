@@ -413,7 +413,7 @@ func (c *connection) confirm(ctx context.Context, p *mqtt.Connect, grants *acces
 			return false, fmt.Errorf("end the old session of %q: %w", id, err)
 		}
 		c.server.metrics.SessionsEnded.WithLabelValues("clean_start").Inc()
-		c.server.inheritEnded(id, f.session, f.cursor, gone)
+		c.server.inheritEnded(ctx, id, f.session, f.cursor, gone)
 		f.session, f.sessionRevision = nil, gone
 		// Where its replica was the cause of the end, the device is just back.
 		if o := f.owner; o != nil && (o.Ending == cluster.Lost || o.Ending == cluster.Held && sh.Member.Ending(o.Incarnation) == cluster.Held) {
@@ -609,10 +609,8 @@ func (f *feed) holds(ctx context.Context, p cluster.Position) (bool, error) {
 			return false, nil // the log has gone past it without such an entry
 		case last >= p.Sequence: // the read lags
 		case end == 0:
-			// A record for nobody.
-			nobody := value.Value{Name: "nobody", Redirected: true}
-			if end, err = f.log.Append(ctx, [][]byte{nobody.AppendRecord(nil)}); err != nil {
-				return false, fmt.Errorf("append to session log: %w", err)
+			if end, err = f.mark(ctx); err != nil {
+				return false, err
 			}
 			if end <= p.Sequence {
 				return false, nil
@@ -624,4 +622,15 @@ func (f *feed) holds(ctx context.Context, p cluster.Position) (bool, error) {
 		case <-time.After(5 * time.Millisecond):
 		}
 	}
+}
+
+// mark appends a record for nobody and returns its sequence: unlike what is read, it is
+// certain that the log goes so far.
+func (f *feed) mark(ctx context.Context) (uint64, error) {
+	nobody := value.Value{Name: "nobody", Redirected: true}
+	end, err := f.log.Append(ctx, [][]byte{nobody.AppendRecord(nil)})
+	if err != nil {
+		return 0, fmt.Errorf("append to session log: %w", err)
+	}
+	return end, nil
 }

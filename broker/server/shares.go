@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"maestrohub.io/uns/broker/cluster"
 	"maestrohub.io/uns/broker/mesh"
@@ -321,8 +322,9 @@ func (w *workspace) appendAgain(ctx context.Context) {
 }
 
 // inherit gives what a session that has ended was chosen for, and had not read
-// or not acknowledged, to other members of its shared subscriptions.
-func (w *workspace) inherit(se *session.Session) {
+// or not acknowledged, to other members of its shared subscriptions. last is the last
+// record it may have been chosen for; 0: the last there is.
+func (w *workspace) inherit(se *session.Session, last uint64) {
 	var keys []string
 	for _, sub := range se.Subscriptions() {
 		if sub.Share != "" {
@@ -338,35 +340,54 @@ func (w *workspace) inherit(se *session.Session) {
 			from = min(from, e.Position)
 		}
 	}
-	w.inheritFrom(se, from, keys)
-}
-
-// inheritFrom does so for the records from a position on. Records between the
-// first unacknowledged and the session's position that were acknowledged are
-// told by the window: only its entries are given away.
-func (w *workspace) inheritFrom(se *session.Session, from uint64, keys []string) {
-	f := w.feed.Load()
-	if f == nil {
-		return
-	}
 	unacknowledged := make(map[uint64]bool)
 	for _, e := range se.Window.Entries() {
 		if e.Share != "" && e.QoS == 1 && e.Source == session.FromLog {
 			unacknowledged[e.Position] = true
 		}
 	}
-	position := se.Position
+	w.inheritFrom(inheritance{client: se.ClientID, keys: keys, from: from, position: se.Position, unacknowledged: unacknowledged, last: last})
+}
+
+// inheritance is what a session was chosen for and leaves to others: the records of some
+// shared subscriptions from its position on, and before that the unacknowledged ones.
+type inheritance struct {
+	client         string
+	keys           []string
+	from, position uint64
+	unacknowledged map[uint64]bool
+	// last is the last record it may have been chosen for; 0: the last there is.
+	last uint64
+}
+
+// inheritFrom gives it to them.
+func (w *workspace) inheritFrom(i inheritance) {
+	f := w.feed.Load()
+	if f == nil {
+		return
+	}
 	w.server.background(func(ctx context.Context) {
-		_, last, err := f.log.Bounds(ctx)
-		for next := from; err == nil && next <= last; {
+		last, err := i.last, error(nil)
+		if last == 0 {
+			_, last, err = f.log.Bounds(ctx)
+		}
+		for next := i.from; err == nil && next <= last; {
 			var entries []state.Entry
-			if entries, err = f.log.Read(ctx, next, pumpBatch, nil); err != nil || len(entries) == 0 {
-				break
+			if entries, err = f.log.Read(ctx, next, pumpBatch, nil); err == nil && len(entries) == 0 {
+				if i.last == 0 {
+					break
+				}
+				select { // the read lags behind the last record
+				case <-time.After(pumpRetry):
+				case <-ctx.Done():
+					err = ctx.Err()
+				}
+				continue
 			}
 			var lost []lostShare
 			for _, entry := range entries {
 				next = entry.Sequence + 1
-				if entry.Sequence < position && !unacknowledged[entry.Sequence] {
+				if entry.Sequence > last || entry.Sequence < i.position && !i.unacknowledged[entry.Sequence] {
 					continue
 				}
 				v, bad := value.DecodeRecord(entry.Data)
@@ -374,57 +395,59 @@ func (w *workspace) inheritFrom(se *session.Session, from uint64, keys []string)
 					continue // the feed has reported it
 				}
 				for _, share := range v.Shares {
-					if share.Session == se.ClientID && contains(keys, share.Key) {
+					if share.Session == i.client && contains(i.keys, share.Key) {
 						lost = append(lost, lostShare{value: v, key: share.Key})
 					}
 				}
 			}
-			w.redirect(lost, se.ClientID)
+			w.redirect(lost, i.client)
 		}
 		if err != nil && !errors.Is(err, context.Canceled) {
-			w.server.log.Error("embedded broker: the messages of a shared subscription's member that ended could not be read", "workspace", w.slug, "client_id", se.ClientID, "error", err)
+			w.server.log.Error("embedded broker: the messages of a shared subscription's member that ended could not be read", "workspace", w.slug, "client_id", i.client, "error", err)
 		}
 	})
 }
 
+// lastChosen returns a record of the log behind all that a session is chosen for that is
+// no member any more since the write at a revision. Whoever becomes one after it has
+// returned is chosen for later records only.
+func (s *Server) lastChosen(ctx context.Context, w *workspace, revision uint64) (last uint64, err error) {
+	if _, err = w.openFeed(ctx); err != nil {
+		return 0, err
+	}
+	s.shared.awaitGone(ctx, revision)
+	return w.feed.Load().mark(ctx)
+}
+
 // inheritEnded is inherit for a session of the cluster that ended with the write at a
-// revision. It waits until no replica chooses the session any more, so that it finds all
-// that it was chosen for. cursor is read if it is nil.
-func (s *Server) inheritEnded(client string, record *cluster.Session, cursor *cluster.Cursor, ended uint64) {
+// revision. cursor is read if it is nil.
+func (s *Server) inheritEnded(ctx context.Context, client string, record *cluster.Session, cursor *cluster.Cursor, ended uint64) {
 	if !slices.ContainsFunc(record.Subscriptions, func(sub cluster.Subscription) bool { return strings.HasPrefix(sub.Filter, "$share/") }) {
 		return
 	}
+	if cursor == nil {
+		r, err := s.shared.cursors.Get(ctx, client)
+		if err == nil {
+			cursor, err = cluster.DecodeCursor(r.Value)
+		}
+		if err != nil || cursor.Session != record.ID {
+			return // nobody knows what it had read
+		}
+	}
 	w := s.workspace(record.Workspace)
-	s.background(func(ctx context.Context) {
-		err := retry(ctx, func() error {
-			if cursor == nil {
-				r, err := s.shared.cursors.Get(ctx, client)
-				if errors.Is(err, state.ErrNotFound) {
-					return nil
-				}
-				if err != nil {
-					return err
-				}
-				if cursor, err = cluster.DecodeCursor(r.Value); err != nil {
-					return err
-				}
-			}
-			_, err := w.openFeed(ctx)
-			return err
-		})
-		if err != nil || cursor == nil || cursor.Session != record.ID {
-			return // stopping, or nobody knows what it had read
+	last, err := s.lastChosen(ctx, w, ended)
+	if err != nil {
+		s.log.Error("embedded broker: the messages of a shared subscription's member that ended could not be read", "workspace", w.slug, "client_id", client, "error", err)
+		return
+	}
+	se := &session.Session{ClientID: client, Workspace: record.Workspace, Persistent: true, Position: cursor.Position.Sequence + 1}
+	subscribeAgain(se, record, true)
+	for _, d := range cursor.Deliveries {
+		if d.Sequence > 0 && d.Progress == cluster.Sent {
+			se.Window.Restore(&session.Entry{PacketID: d.PacketID, QoS: d.QoS, Position: d.Sequence, Share: d.Share, Source: session.FromLog})
 		}
-		s.shared.awaitGone(ctx, ended)
-		se := &session.Session{ClientID: client, Workspace: record.Workspace, Persistent: true, Position: cursor.Position.Sequence + 1}
-		subscribeAgain(se, record, true)
-		for _, d := range cursor.Deliveries {
-			if d.Sequence > 0 && d.Progress == cluster.Sent {
-				se.Window.Restore(&session.Entry{PacketID: d.PacketID, QoS: d.QoS, Position: d.Sequence, Share: d.Share, Source: session.FromLog})
-			}
-		}
-		w.inherit(se)
-	})
+	}
+	w.inherit(se, last)
 }
 
 // awaitGone waits until this replica and the others are known to have applied a
@@ -452,7 +475,7 @@ func (s *Server) Swept(a *cluster.Act, outcome cluster.WillOutcome) {
 		if a.Reason == cluster.SessionSurplus {
 			s.log.Warn("embedded broker: session ended, more are offline than maxOfflineSessions", "client_id", a.Client, "limit", s.limits.MaxOfflineSessions)
 		}
-		s.inheritEnded(a.Client, a.Session, a.Cursor, a.Landed)
+		s.background(func(ctx context.Context) { s.inheritEnded(ctx, a.Client, a.Session, a.Cursor, a.Landed) })
 	}
 }
 

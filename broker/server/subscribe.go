@@ -206,6 +206,7 @@ func (c *connection) onUnsubscribe(h mqtt.Header, body []byte) error {
 	}
 	codes := make([]mqtt.ReasonCode, len(p.Filters))
 	w := c.ws
+	left := inheritance{client: c.session.ClientID}
 	for i, filter := range p.Filters {
 		c.lock.Lock()
 		if c.ended {
@@ -223,7 +224,13 @@ func (c *connection) onUnsubscribe(h mqtt.Header, body []byte) error {
 				lost = c.session.Queue.Remove(sub.Key())
 			}
 		}
-		from := c.session.Position
+		if sub != nil && sub.Share != "" && c.session.Persistent {
+			// What it was sent already is its own to finish [MQTT-3.10.4-3].
+			if len(left.keys) == 0 {
+				left.from = c.session.Position
+			}
+			left.keys, left.position = append(left.keys, sub.Key()), left.from
+		}
 		c.lock.Unlock()
 		if sub == nil {
 			codes[i] = mqtt.NoSubscriptionExisted
@@ -231,15 +238,21 @@ func (c *connection) onUnsubscribe(h mqtt.Header, body []byte) error {
 		}
 		if sub.Share != "" {
 			w.redirect(sharedItems(lost), c.session.ClientID)
-			if c.session.Persistent {
-				w.inheritFrom(c.session, from, []string{sub.Key()})
-			}
 		}
 	}
 	if c.clustered() {
-		if _, err := c.saveSession(c.server.ctx, p.Filters); err != nil {
+		revision, err := c.saveSession(c.server.ctx, p.Filters)
+		if err != nil {
 			return fmt.Errorf("save the session's subscriptions: %w", err)
 		}
+		if len(left.keys) > 0 {
+			if left.last, err = c.server.lastChosen(c.server.ctx, w, revision); err != nil {
+				return fmt.Errorf("find what the session was chosen for: %w", err)
+			}
+		}
+	}
+	if len(left.keys) > 0 {
+		w.inheritFrom(left)
 	}
 	unsuback := mqtt.Unsuback{PacketID: p.PacketID, Codes: codes} // [MQTT-3.10.4-4]
 	return c.answer(mqtt.UNSUBACK, func(dst []byte) []byte { return unsuback.AppendLimited(dst, c.version, c.maxPacket) })

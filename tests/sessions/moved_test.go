@@ -33,6 +33,7 @@ func TestASessionIsTheSameOnAnotherReplica(t *testing.T) {
 		{"what a member had not acknowledged goes to another at a clean start elsewhere", inheritedAtCleanStart},
 		{"what a member had not acknowledged goes to another when it ends its session", inheritedAtDisconnect},
 		{"what a member had not acknowledged goes to another when its session expires", inheritedAtExpiry},
+		{"what a member was chosen for goes to another when it unsubscribes meanwhile", inheritedAtUnsubscribe},
 	} {
 		t.Run(test.name, func(t *testing.T) { test.run(t, p) })
 	}
@@ -296,4 +297,47 @@ func routesEnd(t *testing.T, p *pair, routes state.Bucket) {
 		}
 		return true, ""
 	})
+}
+
+// Values are on their way to the group at both replicas when a member unsubscribes: each
+// is somebody's.
+func inheritedAtUnsubscribe(t *testing.T, p *pair) {
+	const rounds, each = 10, 50
+	filter := "$share/unsubscribed/unsubscribed"
+	stays := connect(t, p.b, "dev-a", lasting)
+	stays.Subscribe(filter, 1)
+	goes := connect(t, p.a, "dev-a", lasting)
+	got := make(map[string]bool)
+	for round := range rounds {
+		goes.Subscribe(filter, 1)
+		var senders []*mqtttest.Client
+		for i, b := range []*mqtttest.Broker{p.a, p.b} {
+			from := connect(t, b, "dev-b")
+			var all []byte
+			for n := range each {
+				all = from.PublishPacket("unsubscribed", 1, fmt.Sprint(round*1000+i*100+n)).Append(all, mqtt.V5)
+			}
+			from.SendRaw(all)
+			senders = append(senders, from)
+		}
+		// What it was sent before is its own to finish.
+		goes.Unsubscribe(filter)
+		for _, from := range senders {
+			for n := range each {
+				from.ExpectAck(mqtt.PUBACK, uint16(n+1), mqtt.Success)
+			}
+			from.Disconnect()
+		}
+		goes.SendRaw(mqtt.AppendPingreq(nil))
+		for next := goes.Next(); next.Header.Type != mqtt.PINGRESP; next = goes.Next() {
+			m := next.Content.(*mqtt.Publish)
+			got[string(m.Payload)] = true
+			goes.Ack(m)
+		}
+	}
+	for len(got) < rounds*2*each {
+		m := mqtttest.Expect[mqtt.Publish](stays)
+		got[string(m.Payload)] = true
+		stays.Ack(m)
+	}
 }
