@@ -27,9 +27,12 @@ func greet(w io.Writer, d *deployment.Deployment, client, secret string) {
 	fmt.Fprintf(w, "Read it back from the historian:\n")
 	fmt.Fprintf(w, "  curl -u %s:%s 'http://%s/api/v1/uns/acme/history?topic=line/1'\n", client, secret, first.HTTP)
 	fmt.Fprintf(w, "Status of the cluster as %s sees it:\n", first.ID)
-	fmt.Fprintf(w, "  curl -u %s:%s http://%s/api/v1/system/uns/settings/status\n\n", client, secret, first.HTTP)
+	fmt.Fprintf(w, "  curl -u %s:%s http://%s/api/v1/system/uns/settings/status\n", client, secret, first.HTTP)
+	fmt.Fprintf(w, "The MQTT Broker page, as %s or any other serves it; sign in as %s with the secret above:\n  http://%s/\n\n", first.ID, client, first.HTTP)
 	fmt.Fprint(w, `Have devices publish and sessions receive all the while, and a verdict at the end:
   go run ./tools/localcluster check               Ctrl-C ends it; or: check --for 1m
+Have everything below done by itself, judged and reported:
+  go run ./tools/drill all --cluster
 
 Break it, from another shell:
   go run ./tools/localcluster status              and: log uns-0
@@ -40,7 +43,7 @@ Break it, from another shell:
   go run ./tools/localcluster slow nats 4s        then: heal nats; heal alone heals everything
   go run ./tools/localcluster cut uns-1/nats      then: heal uns-1/nats
   go run ./tools/localcluster cut uns-0/mesh      all its links to others; mesh: every link
-  go run ./tools/localcluster upgrade uns-0 bin/broker
+  go run ./tools/localcluster upgrade uns-0 bin/broker   after: go build -o bin/broker ./broker
   go run ./tools/localcluster down                or Ctrl-C here
 
 `)
