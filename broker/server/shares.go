@@ -312,6 +312,10 @@ func (w *workspace) appendAgain(ctx context.Context) {
 		}
 		w.redirected.mu.Unlock()
 		err := retry(ctx, func() error {
+			// This replica may have had no persistent session of the workspace yet.
+			if _, err := w.openFeed(ctx); err != nil {
+				return err
+			}
 			_, err := w.feed.Load().log.Append(ctx, batch)
 			return err
 		})
