@@ -40,7 +40,7 @@ type Access struct {
 	stop  context.CancelFunc
 	ended chan struct{}
 
-	mu      sync.Mutex
+	mu      sync.Mutex        // before that of any changes
 	clients map[string]*known // as last read, written or watched
 	gone    map[string]uint64 // revision of a deletion that was written here and not watched yet
 	slow    int               // of them with a slow secret

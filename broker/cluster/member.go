@@ -67,7 +67,7 @@ type Member struct {
 	cancel context.CancelFunc
 	work   sync.WaitGroup
 
-	mu     sync.Mutex // below
+	mu     sync.Mutex // below; taken last, whatever whoever asks holds
 	core   *core
 	events []Event
 	wake   chan struct{} // holds one token while there are events

@@ -50,7 +50,7 @@ type Sweeper struct {
 	// willed is locked before mu.
 	willed table[*Will]
 
-	mu     sync.Mutex // below
+	mu     sync.Mutex // below; after any table's, before Member's
 	life   *Deadline  // whose wills are; nil while none serves
 	wills  *Wills     // nil while none serves
 	counts Counts

@@ -17,7 +17,7 @@ type table[T any] struct {
 	removed func(key string, record T)
 	bad     func(key string, err error)
 
-	mu      sync.Mutex // below
+	mu      sync.Mutex // below; before Sweeper.mu
 	records map[string]Stored[T]
 	stale   map[string]struct{} // while the watch gives everything anew: not yet repeated
 	ready   bool

@@ -25,7 +25,7 @@ type Ingest struct {
 	// or timer, and only workspaces of API clients ever get one.
 	lanes sync.Map
 
-	mu       sync.Mutex  // guards making lanes against Stop and Fence
+	mu       sync.Mutex  // guards making lanes against Stop and Fence; MayAct is asked under it
 	stopping bool        // guarded by mu
 	fenced   atomic.Bool // between Fence and Serve; written under mu
 }

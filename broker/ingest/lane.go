@@ -42,7 +42,7 @@ type lane struct {
 	// over: a fence ended the lane. It has no effect any more.
 	over atomic.Bool
 
-	mu      sync.Mutex // guards what follows up to step4
+	mu      sync.Mutex // guards what follows up to step4; taken last: Live, stores and Completions are called without it
 	seq     uint64
 	gather  queue
 	used    int // bytes of room taken

@@ -66,8 +66,8 @@ type Options struct {
 
 	// MayAct says whether this replica may have an effect now: (*cluster.Deadline)'s
 	// of the incarnation in force. It is read immediately before every log append,
-	// retained put, live delivery and acknowledgment, and at Publish. It must be cheap
-	// and never turn true again but for a new incarnation, after Fence. nil: always.
+	// retained put, live delivery and acknowledgment, and at Publish. It must be cheap,
+	// take no lock and never turn true again but for a new incarnation, after Fence. nil: always.
 	MayAct func() bool
 
 	// LiveQoS is the lowest QoS of a live copy (liveMirror.qos): 0 or 1.

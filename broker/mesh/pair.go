@@ -24,7 +24,8 @@ type reportAnswer struct {
 	err    error
 }
 
-// effects gather under a lock what is to be done without it.
+// effects gather under a lock what is to be done without it. The caller of an answer or of
+// SendShare may hold a lock all the same: what they call neither waits nor takes a lock of a client.
 type effects struct {
 	waits   []*waiter
 	calls   []func()

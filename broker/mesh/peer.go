@@ -16,7 +16,8 @@ type peer struct {
 
 	lost, unreadable, sent, received atomic.Uint64 // values
 
-	// mu guards what follows, with the pair and the fields of the link that say so.
+	// mu guards what follows, with the pair and the fields of the link that say so. Whoever
+	// sends or answers may hold locks of its own: nothing of theirs is called under it (effects).
 	mu      sync.Mutex
 	known   Peer
 	local   uint64 // this replica's life, 0: none

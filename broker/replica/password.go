@@ -14,7 +14,7 @@ const passwordOverlap = 15 * time.Minute
 type passwords struct {
 	now func() string // the file's
 
-	mu      sync.Mutex
+	mu      sync.Mutex // taken under the NATS client's
 	current string
 	earlier string
 	changed time.Time

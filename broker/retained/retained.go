@@ -22,7 +22,7 @@ type Retained struct {
 	// retains, if set, says which topics retain now.
 	retains atomic.Pointer[func(*value.Value) bool]
 
-	mu     sync.RWMutex
+	mu     sync.RWMutex // taken last: yield is called without it
 	byName map[string]*entry
 	tree   tree
 	count  int // messages, expired ones not yet swept included

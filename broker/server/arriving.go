@@ -21,7 +21,7 @@ type arriving struct {
 	// refused.
 	longest time.Duration
 
-	mu     sync.Mutex
+	mu     sync.Mutex              // before the store's
 	byName map[string]*value.Value // the newest of each topic
 	queue  []arrival               // in the order they left
 }

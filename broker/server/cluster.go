@@ -50,7 +50,7 @@ type shared struct {
 	// holders are the owner records as this replica knows them.
 	holders knownOwners
 
-	mu sync.Mutex
+	mu sync.Mutex // before the locks of Member and Mesh, under no other of the server
 	// known are the persistent sessions of the cluster, by client identifier.
 	known map[string]*knownSession
 	// foreign are the routes in remote, by route key.

@@ -20,7 +20,7 @@ import (
 // each written to mqtt-routes once, whoever else has it.
 type ownRoutes struct {
 	shared *shared
-	mu     sync.Mutex
+	mu     sync.Mutex           // after client.lock
 	count  map[string]*ownRoute // by filter
 	// highest is the highest revision written.
 	highest uint64

@@ -53,8 +53,12 @@ type Options struct {
 
 // Server is the broker's side of every MQTT connection of this replica.
 //
-// Locks, in the order they are taken: a workspace's feed, Server.mu, client.lock.
-// None is held over I/O or over a call into ingest, access or the state.
+// Locks, in the order they are taken: a workspace's feed, Server.mu, client.lock, then
+// ownRoutes.mu; shared.mu under none of them. Under each of them those that take no other of
+// this package: of the agenda, the directory, owed, the known owners, an index, arriving.
+// Membership and the mesh are asked under any of them, and call back under no lock of theirs
+// but for AppliedRevisions, which takes none. A lane is told of an arrival, and nothing else,
+// under client.lock. None is held over I/O or over any other call into ingest, access or the state.
 type Server struct {
 	options Options
 	limits  config.Limits

@@ -9,7 +9,7 @@ import (
 // subscriptions of a replica's sessions, or the routes of its peers. The zero
 // value is an empty index. All methods may be called at once.
 type Index[K comparable, V any] struct {
-	mu   sync.RWMutex // guards root and everything below it
+	mu   sync.RWMutex // guards root and everything below it; yield runs under it
 	root node[K, V]   // of no level; its edges are the first levels
 
 	// Moved and read without mu by readers that only compare; written under it.

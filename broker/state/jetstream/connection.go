@@ -40,7 +40,7 @@ type connection struct {
 	ids                 atomic.Uint64
 	payload             atomic.Int64 // see maxPayload
 
-	mu      sync.Mutex // below
+	mu      sync.Mutex // below; taken last, also under the client library's locks
 	wire    *wire      // the current connection's; nil before the first
 	up      bool
 	changed chan struct{} // closed and replaced when up changes

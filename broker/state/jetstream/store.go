@@ -16,7 +16,7 @@ type Store struct {
 	shared  *connection
 	closing chan struct{}
 
-	mu      sync.Mutex // below
+	mu      sync.Mutex // below; before a connection's. Lease connects under it, for some seconds at most
 	ended   bool
 	buckets map[string]*bucket
 	logs    map[string]*log

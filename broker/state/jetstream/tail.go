@@ -17,7 +17,7 @@ type tail struct {
 	life    context.Context // until Stop
 	stop    context.CancelFunc
 
-	mu   sync.Mutex // below
+	mu   sync.Mutex // below; before the feed's
 	uses bool       // the log's feed
 }
 

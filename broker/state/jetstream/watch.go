@@ -13,7 +13,7 @@ import (
 type changes struct {
 	bucket *bucket
 
-	mu      sync.Mutex
+	mu      sync.Mutex // before a watch's
 	watches map[*watch]struct{}
 }
 
