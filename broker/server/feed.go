@@ -512,6 +512,12 @@ func (c *connection) takeOne(subs []*session.Subscription, e *encoding, sequence
 			break
 		}
 	}
+	// Copies that wait after others have gone are in no record: the entry waits whole,
+	// unless the window never has room for all of it.
+	copies := len(subs) - len(own) + min(len(own), 1)
+	if window := &c.session.Window; copies > 1 && window.Len() > 0 && window.Len()+copies > window.Limit {
+		return false
+	}
 	sent := false
 	offer := func(of []*session.Subscription, share string) bool {
 		effect, ok := session.Effective(of, e.value, sequence, c.client.id)

@@ -33,6 +33,7 @@ func TestASessionIsTheSameOnAnotherReplica(t *testing.T) {
 		{"what a member had not acknowledged goes to another at a clean start elsewhere", inheritedAtCleanStart},
 		{"what a member had not acknowledged goes to another when it ends its session", inheritedAtDisconnect},
 		{"what a member had not acknowledged goes to another when its session expires", inheritedAtExpiry},
+		{"a value that comes twice, by a subscription of its own and a shared one, comes twice", bothCopies},
 		{"what a member was chosen for goes to another when it unsubscribes meanwhile", inheritedAtUnsubscribe},
 	} {
 		t.Run(test.name, func(t *testing.T) { test.run(t, p) })
@@ -340,4 +341,24 @@ func inheritedAtUnsubscribe(t *testing.T, p *pair) {
 		got[string(m.Payload)] = true
 		stays.Ack(m)
 	}
+}
+
+func bothCopies(t *testing.T, p *pair) {
+	sub := connect(t, p.a, "dev-a", lasting, func(c *mqtt.Connect) { c.ReceiveMaximum = 3 })
+	sub.Subscribe("both", 2)
+	sub.Subscribe("$share/both/both", 2)
+	from := connect(t, p.b, "dev-b")
+	for n := range 4 {
+		from.Publish("both", 2, fmt.Sprint(n))
+	}
+	sub.ExpectPublish("both", "0")
+	sub.ExpectPublish("both", "0")
+	sub.Drop()
+	sub = move(t, sub, p.b)
+	for n := range 4 {
+		for range 2 {
+			sub.Ack(sub.ExpectPublish("both", fmt.Sprint(n)))
+		}
+	}
+	sub.ExpectNothing()
 }
