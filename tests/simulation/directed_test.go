@@ -28,6 +28,8 @@ var directed = []struct {
 	{"a replica is killed that waited for another to settle", 3, func(w *world) { unsettled(w, true) }, 0},
 	{"a log is restored that is older than its cursors", 2, restoredLog, 0},
 	{"a historian takes nothing for a while", 2, refusingHistorian, 0},
+	{"an API client is disabled, and another may read less", 2, takenRights, 0},
+	{"a session that moves has unsubscribed", 2, unsubscribed, 0},
 	{"the log drops a value whose delivery has begun", 2, droppedDelivery, 24 << 10},
 }
 
@@ -68,10 +70,10 @@ func (w *world) at(id string, clean bool, home int) (d device, move func(to int)
 	}
 }
 
-// publishes has a publisher send so many values over one topic, and returns what waits
+// publishes has a publisher send so many values over its topic, and further ones, and returns what waits
 // until they are settled.
-func (w *world) publishes(d device, qos byte, every time.Duration, most int) (p *publisher, settled func()) {
-	p = &publisher{device: d, qos: qos, window: 4, every: every, loss: 1000 * time.Hour, most: most, topics: []string{"v/" + d.id + "/a"}}
+func (w *world) publishes(d device, qos byte, every time.Duration, most int, further ...string) (p *publisher, settled func()) {
+	p = &publisher{device: d, qos: qos, window: 4, every: every, loss: 1000 * time.Hour, most: most, topics: append([]string{"v/" + d.id + "/a"}, further...)}
 	w.publishers = append(w.publishers, p)
 	ctx, cut := context.WithTimeout(context.Background(), 5*time.Minute)
 	done := make(chan struct{})
@@ -79,9 +81,9 @@ func (w *world) publishes(d device, qos byte, every time.Duration, most int) (p 
 	return p, func() { <-done }
 }
 
-// subscribes has a subscriber receive what a publisher sends, and returns what ends it.
-func (w *world) subscribes(d device, qos byte, publisher string) (s *subscriber, end func()) {
-	s = &subscriber{device: d, qos: qos, filter: data + "v/" + publisher + "/a", loss: 1000 * time.Hour}
+// subscribes has a subscriber receive what matches a filter below v/, and returns what ends it.
+func (w *world) subscribes(d device, qos byte, below string) (s *subscriber, end func()) {
+	s = &subscriber{device: d, qos: qos, filter: data + "v/" + below, loss: 1000 * time.Hour}
 	w.subscribers = append(w.subscribers, s)
 	ctx, silence := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -96,13 +98,13 @@ func unheardSubscription(w *world) {
 	_, settled := w.publishes(d, 1, 200*time.Millisecond, 150)
 	// There is a session log, so that what nobody is known to want can be appended.
 	d, _ = w.at("other", false, 1)
-	_, endOther := w.subscribes(d, 1, "nobody")
+	_, endOther := w.subscribes(d, 1, "nobody/a")
 	pause(5 * time.Second)
 	w.nodes[0].with(func(p *process) { p.store.Isolate(store.Shared) })
 	w.network.refuse("uns-0", "uns-1", true)
 	pause(time.Second)
 	d, _ = w.at("late", false, 1)
-	_, end := w.subscribes(d, 1, "pub")
+	_, end := w.subscribes(d, 1, "pub/a")
 	pause(8 * time.Second)
 	w.nodes[0].with(func(p *process) { p.store.Heal(store.Shared) })
 	w.network.refuse("uns-0", "uns-1", false)
@@ -125,13 +127,64 @@ func refusingHistorian(w *world) {
 	w.check()
 }
 
+// What an API client may not have does not come to it any more.
+func takenRights(w *world) {
+	guests := func(id string, home int) (s *subscriber, end func()) {
+		d, _ := w.at(id, false, home)
+		d.user = guest
+		return w.subscribes(d, 1, "#")
+	}
+	_, endHere := guests("here", 0)
+	_, endThere := guests("there", 1)
+	pause(5 * time.Second)
+	d, _ := w.at("pub", false, 0)
+	_, settled := w.publishes(d, 1, time.Second, 200, "v/pub/b")
+	narrow := w.revoke("narrow guest")
+	pause(revocationWithin + 20*time.Second)
+	narrow()
+	disabled := w.revoke("disable guest")
+	pause(revocationWithin + 20*time.Second)
+	disabled()
+	settled()
+	pause(time.Minute) // it has failed to sign in so often that it is held off
+	endHere()
+	endThere()
+	w.check()
+}
+
+// An UNSUBACK holds wherever the session goes.
+func unsubscribed(w *world) {
+	d, move := w.at("keeps", false, 0)
+	s := &subscriber{device: d, qos: 1, filter: data + "v/pub/a", loss: 1000 * time.Hour, fickle: 160 * time.Second}
+	w.subscribers = append(w.subscribers, s)
+	ctx, silence := context.WithCancel(context.Background())
+	calm, calmed := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	w.tasks.Go(func() { defer close(done); s.run(ctx, calm) })
+	d, _ = w.at("pub", false, 1)
+	_, settled := w.publishes(d, 1, 600*time.Millisecond, 420)
+	for i := range 27 {
+		pause(9 * time.Second)
+		move(1 - i%2)
+	}
+	calmed()
+	settled()
+	pause(10 * time.Second)
+	silence()
+	<-done
+	w.check()
+	if len(s.spans) < 2 || s.spans[0].over.IsZero() {
+		w.violate("it was subscribed %d times, and unsubscribed at %s", len(s.spans), w.trace.since(s.spans[0].over))
+	}
+}
+
 // B7: a server that is alone expires every member by its own clock and answers whoever
 // asks. Who is connected to it takes nobody for gone.
 func falseAbsence(w *world) {
 	d, _ := w.at("pub", false, 1)
 	_, settled := w.publishes(d, 1, 500*time.Millisecond, 60)
 	d, _ = w.at("keeps", false, 2)
-	_, end := w.subscribes(d, 1, "pub")
+	_, end := w.subscribes(d, 1, "pub/a")
 	w.nodes[0].with(func(p *process) { p.store.Isolate(store.Shared) })
 	pause(50 * time.Second)
 	w.nodes[0].with(func(p *process) { p.store.Heal(store.Shared) })
@@ -151,7 +204,7 @@ func falseAbsence(w *world) {
 // the device goes to a third. That has to wait as well.
 func unsettled(w *world, kill bool) {
 	d, _ := w.at("keeps", false, 2)
-	_, end := w.subscribes(d, 2, "pub")
+	_, end := w.subscribes(d, 2, "pub/a")
 	pause(5 * time.Second)
 	hang := func(hung bool) { w.nodes[0].with(func(p *process) { p.history.Hang(hung) }) }
 	hang(true)
@@ -185,7 +238,7 @@ func restoredLog(w *world) {
 	d, _ := w.at("pub", false, 0)
 	first, settled := w.publishes(d, 1, 100*time.Millisecond, 20)
 	d, _ = w.at("keeps", false, 1)
-	s, end := w.subscribes(d, 1, "+")
+	s, end := w.subscribes(d, 1, "+/a")
 	settled()
 	pause(5 * time.Second)
 	early, err := w.server.Snapshot(true, backedUp...)

@@ -80,6 +80,7 @@ func (w *world) configuration(name string) *config.Config {
 	c.DataDir = "/nonexistent"
 	c.MemberTTL, c.WillStopGrace = w.o.MemberTTL, w.o.WillStopGrace
 	c.Limits.MaxOfflineSessions = 1000
+	c.Limits.AuthFailureBackoffMax = c.Limits.AuthFailureBackoff // a guest that was disabled is back before the end
 	c.Mesh.Advertise = name + ":mesh"
 	return c
 }

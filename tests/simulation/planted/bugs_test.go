@@ -164,6 +164,37 @@ var bugs = []bug{
 		test: everyStep + "kill_the_subscribers.*lost", violation: "came 0 times to the persistent session",
 	},
 	{
+		name: "revoked", without: "an API client that is disabled is disconnected: it goes on receiving",
+		edits: []edit{{
+			file: "server/credentials.go",
+			old:  "	case errors.Is(err, access.ErrRefused):\n",
+			new:  "	case errors.Is(err, access.ErrRefused) && !planted(\"revoked\"):\n",
+		}, {
+			file: "server/credentials.go",
+			old:  "	case !grants.Deadline().IsZero() && time.Now().After(grants.Deadline()):\n",
+			new:  "	case !grants.Deadline().IsZero() && time.Now().After(grants.Deadline()) && !planted(\"revoked\"):\n",
+		}},
+		test: onPurpose + "disabled", violation: "after the disable guest",
+	},
+	{
+		name: "narrowed", without: "what may be read is looked at again when it has changed: what was subscribed before is covered for ever",
+		edits: []edit{{
+			file: "server/credentials.go",
+			old:  "			c.cover()\n",
+			new:  "			if !planted(\"narrowed\") {\n				c.cover()\n			}\n",
+		}},
+		test: onPurpose + "disabled", violation: "after the narrow guest",
+	},
+	{
+		name: "unsubscribe", without: "an UNSUBACK leaves after the session's record: a session that moves is subscribed again",
+		edits: []edit{{
+			file: "server/subscribe.go",
+			old:  "	if c.clustered() {\n		if _, err := c.saveSession(c.server.ctx, p.Filters); err != nil {\n",
+			new:  "	if c.clustered() && !planted(\"unsubscribe\") {\n		if _, err := c.saveSession(c.server.ctx, p.Filters); err != nil {\n",
+		}},
+		test: onPurpose + "unsubscribed", violation: "after the UNSUBACK",
+	},
+	{
 		name: "suback", without: "a SUBACK waits for the other replicas: what they acknowledge meanwhile is wanted by nobody they know",
 		edits: []edit{{
 			file: "server/routes.go",
