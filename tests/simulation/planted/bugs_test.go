@@ -131,8 +131,8 @@ var bugs = []bug{
 		name: "will", without: "the owner record is touched before a will is sent: it is sent though its device is back",
 		edits: []edit{{
 			file: "cluster/sending.go",
-			old:  "	dead, err := s.touch(ctx, &marked, how, may)\n",
-			new:  "	dead, err := s.touch(ctx, &marked, how, may)\n	if planted(\"will\") {\n		dead = false\n	}\n",
+			old:  "	dead, err := s.touch(ctx, &marked, d.How, may)\n",
+			new:  "	dead, err := s.touch(ctx, &marked, d.How, may)\n	if planted(\"will\") {\n		dead = false\n	}\n",
 		}},
 		seeds: []uint64{1, 2, 3, 4, 5, 6}, args: []string{"-long", "3m"}, violation: "was sent though the device",
 	},
@@ -189,8 +189,8 @@ var bugs = []bug{
 		name: "unsubscribe", without: "an UNSUBACK leaves after the session's record: a session that moves is subscribed again",
 		edits: []edit{{
 			file: "server/subscribe.go",
-			old:  "	if c.clustered() {\n		if _, err := c.saveSession(c.server.ctx, p.Filters); err != nil {\n",
-			new:  "	if c.clustered() && !planted(\"unsubscribe\") {\n		if _, err := c.saveSession(c.server.ctx, p.Filters); err != nil {\n",
+			old:  "	if c.clustered() {\n		revision, err := c.saveSession(c.server.ctx, p.Filters)\n",
+			new:  "	if c.clustered() && !planted(\"unsubscribe\") {\n		revision, err := c.saveSession(c.server.ctx, p.Filters)\n",
 		}},
 		test: onPurpose + "unsubscribed", violation: "after the UNSUBACK",
 	},
