@@ -16,10 +16,13 @@ type Overview struct {
 	Runbooks string `json:"runbooks"`
 	// MemberTTLSeconds is memberTTL (T), which every figure of membership follows from.
 	// 0 on a single node.
-	MemberTTLSeconds float64         `json:"memberTTLSeconds"`
-	Replicas         []ReplicaStatus `json:"replicas"`
-	Shared           *Shared         `json:"shared"` // null: it could not be read, as SharedError says
-	SharedError      string          `json:"sharedError,omitempty"`
+	MemberTTLSeconds float64 `json:"memberTTLSeconds"`
+	// Expected is how many replicas the configuration of the one that answers says there
+	// are: one that is gone is no member any more and is missed by this alone.
+	Expected    int             `json:"expected"`
+	Replicas    []ReplicaStatus `json:"replicas"`
+	Shared      *Shared         `json:"shared"` // null: it could not be read, as SharedError says
+	SharedError string          `json:"sharedError,omitempty"`
 }
 
 // ReplicaStatus is one member as the replica that answers sees it.
@@ -107,7 +110,7 @@ type Shared struct {
 	MaxOffline   int `json:"maxOffline"`
 	WillsWaiting int `json:"willsWaiting"`
 	// Sessions are the persistent ones of the caller's workspace, those furthest behind
-	// first, MaxSessions at most.
+	// first and those without a subscription last, MaxSessions at most.
 	Sessions []SharedSession `json:"sessions"`
 	Logs     []SharedLog     `json:"logs"`
 }
@@ -122,7 +125,7 @@ type SharedSession struct {
 	// Replica holds its connection; absent while it has none.
 	Replica string `json:"replica,omitempty"`
 	// Behind is about how many entries of its log it has not read; null if it has no
-	// stored position.
+	// stored position, or no subscription and so reads none.
 	Behind        *uint64    `json:"behind"`
 	Unfinished    int        `json:"unfinished"`
 	Missed        uint64     `json:"missed"`

@@ -12,7 +12,7 @@ func testOverview(_ context.Context, workspace string) Overview {
 	counters := Counters{ConnectsRefused: map[string]float64{"fenced": 2}, ValuesRefused: map[string]float64{}, Disconnected: map[string]float64{}}
 	report := Report{Replica: "a", At: ends, Started: ends, Version: "test", Ready: true, Store: StoreStatus{Kind: "jetstream"},
 		Historian: HistorianStatus{Kind: "timescale", Available: true}, Limits: []LimitStatus{{Name: "maxClients", Maximum: 5000}}, Counters: counters}
-	return Overview{At: time.Now(), Replica: "a", MemberTTLSeconds: 10,
+	return Overview{At: time.Now(), Replica: "a", MemberTTLSeconds: 10, Expected: 3,
 		Replicas: []ReplicaStatus{{Replica: "a", Phase: "serving", Link: "self", Report: &report}, {Replica: "b", Phase: "fenced", Link: "down", LinkReason: "refused", ReportError: "not linked"}},
 		Shared: &Shared{Owners: map[string]int{"a": 1}, Persistent: 2, Offline: 1, MaxOffline: 100,
 			Sessions: []SharedSession{{ClientID: "hmi", Client: workspace, Behind: &behind, Expires: &ends}, {ClientID: "new", Client: workspace}},
@@ -22,7 +22,7 @@ func testOverview(_ context.Context, workspace string) Overview {
 func TestTheOverviewIsThatOfTheCallersWorkspaceAndNeedsTheScope(t *testing.T) {
 	r := newRig(t)
 	var o Overview
-	if r.get(r.client("admin", "plant", ScopeSettings), "/api/v1/system/uns/broker").into(t, &o); o.Replica != "a" || len(o.Replicas) != 2 || o.Shared.Sessions[0].Client != "plant" {
+	if r.get(r.client("admin", "plant", ScopeSettings), "/api/v1/system/uns/broker").into(t, &o); o.Replica != "a" || len(o.Replicas) != 2 || o.Expected != 3 || o.Shared.Sessions[0].Client != "plant" {
 		t.Errorf("overview %+v", o)
 	}
 	r.get(r.client("reader", "plant", ScopeRead), "/api/v1/system/uns/broker").want(t, 403, codeScope, ScopeSettings)

@@ -1,10 +1,12 @@
 package replica
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -35,7 +37,7 @@ type sharedOverview struct {
 // overview describes the cluster for the MQTT Broker page: what each replica says of
 // itself, and what all share.
 func (r *Replica) overview(ctx context.Context, workspace string) api.Overview {
-	o := api.Overview{At: time.Now().UTC(), Replica: r.id, Runbooks: runbooks(r.version)}
+	o := api.Overview{At: time.Now().UTC(), Replica: r.id, Runbooks: runbooks(r.version), Expected: r.config.Replicas}
 	if r.member != nil {
 		o.MemberTTLSeconds = r.config.MemberTTL.Seconds()
 		o.Replicas = r.member.overview(ctx)
@@ -164,6 +166,11 @@ func (r *Replica) sharedOverview(ctx context.Context, workspace string) (*api.Sh
 	if r.member == nil {
 		s.Owners = map[string]int{r.id: o.Owners[""]}
 	}
+	// A session without a subscription reads nothing: it must not push those out of the
+	// list that have something to read.
+	slices.SortStableFunc(o.Sessions, func(a, b server.SessionOverview) int {
+		return cmp.Compare(min(b.Subscriptions, 1), min(a.Subscriptions, 1))
+	})
 	for i := range o.Sessions[:min(len(o.Sessions), api.MaxSessions)] {
 		s.Sessions = append(s.Sessions, r.sharedSession(&o.Sessions[i]))
 	}
@@ -183,7 +190,7 @@ func (r *Replica) sharedOverview(ctx context.Context, workspace string) (*api.Sh
 
 func (r *Replica) sharedSession(o *server.SessionOverview) api.SharedSession {
 	s := api.SharedSession{ClientID: o.ClientID, Client: o.Identity, Replica: o.Replica, Unfinished: o.Unfinished, Missed: o.Missed, Subscriptions: o.Subscriptions}
-	if !o.Unknown {
+	if !o.Unknown && o.Subscriptions > 0 {
 		s.Behind = &o.Behind
 	}
 	if !o.Expires.IsZero() {

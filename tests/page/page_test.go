@@ -155,6 +155,12 @@ func TestThePageShowsAClusterWhileAReplicaDies(t *testing.T) {
 		}
 	}
 	publish(0, 50)
+	// One that only publishes: it keeps a session and reads nothing.
+	silent := brokers[1].ConnectAs("press-7", "press-7-kept")
+	silent.CleanStart, silent.SessionExpiry = false, 600
+	brokers[1].Dial(t).Connect(silent)
+	// Something is refused.
+	device.Publish("mHv1.0/"+harness.Workspace+"/line/1", 1, "1")
 
 	w := open(t, 1280, 900, "http://"+d.Replicas[0].HTTP+"/")
 	w.signIn("admin", "wrong")
@@ -173,18 +179,35 @@ func TestThePageShowsAClusterWhileAReplicaDies(t *testing.T) {
 	publish(50, 80)
 	w.says("#in-now", "QoS 1")
 	w.until("about 80 values are behind", behind(72, 88))
+	w.until("a session without a subscription is behind nothing, and last", `[...document.querySelectorAll("#sessions tbody tr")].map(r => r.cells[0].innerText + " " + r.cells[3].innerText).at(-1) === "press-7-kept –"`)
+	w.says("#refused-by", "not published to an inbox")
+	w.until("every count of what was refused is in sight", unscrolled("refused-by"))
 	w.until("no error of the page", `!document.body.classList.contains("stale")`)
 	w.picture("2-whole")
 	w.dark(true)
 	w.picture("3-dark")
 	w.dark(false)
 
+	do := func(verb, way string) {
+		t.Helper()
+		if _, err := d.Do(ctx, verb, way, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	do("cut", "mesh")
+	w.says("#verdict", "All 3 replicas serve; 2 do not answer.")
+	w.picture("4-mesh-cut")
+	do("heal", "mesh")
+	w.says("#verdict", "All 3 replicas serve.")
+
 	d.Replicas[2].Kill()
 	w.says("#problems", d.Replicas[0].ID+" cannot reach "+d.Replicas[2].ID, "Runbook: MaestroHubUNSBrokerMeshLinksDown")
 	w.says("#verdict", "2 of 3")
-	w.picture("4-killed")
+	w.picture("5-killed")
 	w.until("the dead one is judged gone", fmt.Sprintf(`!document.querySelector("#replicas").innerText.includes(%q)`, d.Replicas[2].ID))
-	w.says("#verdict", "All 2 replicas serve.")
+	w.says("#verdict", "2 of 3 replicas serve; one is missing.", "The 2 that serve are linked.")
+	w.says("#problems", "One replica is missing", "Runbook: not-ready")
+	w.picture("6-missing")
 	if err := d.Replicas[2].Start(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -195,12 +218,38 @@ func TestThePageShowsAClusterWhileAReplicaDies(t *testing.T) {
 		p.signIn("admin", harness.Secret("admin"))
 		p.says("#verdict", "All 3 replicas serve.")
 		p.until("nothing is wider than the screen", "document.documentElement.scrollWidth <= 390")
-		p.picture("5-phone")
+		for _, table := range []string{"replicas", "refused-by", "sessions"} {
+			p.until(table+" is seen without a scroll", unscrolled(table))
+		}
+		p.picture("7-phone")
+		p.dark(true)
+		p.picture("8-phone-dark")
+	})
+
+	t.Run("signing in while the replica has no way to NATS", func(t *testing.T) {
+		cut := d.Replicas[1]
+		p := open(t, 1280, 900, "http://"+cut.HTTP+"/")
+		p.run("wait for the form", chromedp.WaitVisible("#sign-in"))
+		p.try(`(window.said = [], new MutationObserver(() => said.push(document.querySelector("#signing").textContent)).observe(document.querySelector("#signing"), {childList: true}))`)
+		do("cut", cut.ID+"/nats")
+		p.signIn("admin", harness.Secret("admin"))
+		p.says("#verdict", "serve")
+		p.until("it said at once what it does, then why it takes a moment", `said[0] === "Signing in…" && said[1].includes("answer late")`)
+		p.until("the token was not waited for", `performance.getEntriesByType("resource").filter(e => e.name.endsWith("/token")).every(e => e.responseEnd > performance.getEntriesByType("resource").find(o => o.name.endsWith("/broker")).startTime)`)
+		p.says("#verdict", cut.ID+", which answers, does not serve devices")
+		p.picture("9-nats-cut")
+		do("heal", cut.ID+"/nats")
+		p.says("#verdict", "All 3 replicas serve.")
 	})
 
 	d.Replicas[0].Kill()
 	w.says("#verdict", "cannot be reached", "trying again")
-	w.picture("6-unreachable")
+	w.picture("10-unreachable")
+}
+
+// unscrolled is whether a table fits into its place.
+func unscrolled(table string) string {
+	return fmt.Sprintf(`(b => b.scrollWidth <= b.clientWidth || b.scrollWidth + " in " + b.clientWidth)(document.getElementById(%q).closest(".scroll"))`, table)
 }
 
 // behind is whether hmi-1 is shown to be so many values behind.

@@ -25,7 +25,10 @@ const number = (text) => node("td", { className: "n" }, text);
 const head = (text) => node("th", { scope: "row" }, text);
 
 function rows(id, list, empty) {
-  const columns = $(id).tHead.rows[0].cells.length + [...$(id).tHead.rows[0].cells].reduce((n, c) => n + c.colSpan - 1, 0);
+  const heads = [...$(id).tHead.rows[0].cells];
+  const columns = heads.reduce((n, c) => n + c.colSpan, 0);
+  // On a small screen the cells of a row stand below each other, each with its column's name.
+  if ($(id).classList.contains("stack")) for (const row of list) [...row.cells].forEach((c, i) => c.setAttribute("data-column", heads[i].textContent));
   $(id).tBodies[0].replaceChildren(...(list.length ? list : [node("tr", {}, node("td", { colSpan: columns, className: "empty" }, empty))]));
 }
 
@@ -54,11 +57,26 @@ function runbook(o, page) {
   return node("a", { href: `${o.runbooks}/${page}`, target: "_blank", rel: "noopener noreferrer" }, `Runbook: ${page.replace(/\.md.*/, "")}`);
 }
 
+// total is how many replicas there are, or should be. One that is gone is no member any
+// more: the configuration alone says that it is missing.
+const total = (o) => Math.max(o.expected, o.replicas.length);
+
+// serves is whether a replica serves devices: it says so itself or, where it cannot be
+// asked, renews its lease (every T / 10) and has not said otherwise in it.
+const serves = (o, r) => (r.report ? r.report.ready : r.phase === "serving" && r.leaseAgeSeconds < o.memberTTLSeconds / 2);
+
+const many = (n, one, more) => (n === 1 ? one : `${n} ${more}`);
+
 // problems are what an operator should look at, worst first.
 function problems(o) {
   const list = [];
   // A replica that nobody reaches explains the missing links of the others.
   const unreached = o.replicas.filter((r) => !r.report).length;
+  const missing = total(o) - o.replicas.length;
+  if (missing) {
+    list.push({ tone: "warn", title: `${many(missing, "One replica is", "replicas are")} missing`, page: "not-ready.md",
+      words: `There should be ${total(o)} (modules.uns.replicas), and ${many(o.replicas.length, "one is a member", "are members")} of the cluster. Devices are served by those, with their sessions. See why the missing ${missing === 1 ? "one does" : "ones do"} not run: its pod or process, then its log.` });
+  }
   for (const r of o.replicas) {
     const report = r.report;
     if (report && !report.ready) {
@@ -93,24 +111,29 @@ function linked(o) {
   const serving = o.replicas.filter((r) => r.phase === "serving");
   if (serving.length < 2) return o.memberTTLSeconds ? "No other replica serves: there is nothing to link." : "A single node: no cluster.";
   const short = serving.filter((r) => r.link === "down" || (r.report && r.report.linksUp < r.report.linksExpected));
-  if (!short.length) return `All ${serving.length} replicas are linked.`;
+  if (!short.length) return serving.length < total(o) ? `The ${serving.length} that serve are linked.` : `All ${serving.length} replicas are linked.`;
   return `Not linked with all others: ${short.map((r) => r.replica).join(", ")}.`;
 }
 
 function verdict(o, found) {
-  const ready = o.replicas.filter((r) => r.report?.ready).length;
-  const tone = !ready ? "bad" : found.some((p) => p.tone === "bad") || found.length ? "warn" : "good";
-  const one = o.replicas.length === 1;
-  const first = tone === "good" ? (one ? "Serving." : `All ${o.replicas.length} replicas serve.`)
-    : !ready ? "No replica serves devices." : `${ready} of ${o.replicas.length} ${one ? "replica serves" : "replicas serve"}; ${found.length} ${found.length === 1 ? "thing needs" : "things need"} attention.`;
+  const all = total(o), serving = o.replicas.filter((r) => serves(o, r)).length;
+  const missing = all - o.replicas.length, silent = o.replicas.filter((r) => !r.report).length;
+  const tone = !serving ? "bad" : found.length ? "warn" : "good";
+  // One that is cut off knows of itself only.
+  const alone = !serving && silent > 0;
+  const first = [alone ? `${o.replica}, which answers, does not serve devices; whether the others do, it cannot know` : !serving ? "No replica serves devices" : serving < all ? `${serving} of ${all} replicas serve` : all === 1 ? "Serving" : `All ${all} replicas serve`];
+  if (missing) first.push(`${many(missing, "one is", "are")} missing`);
+  if (silent && !alone) first.push(many(silent, "one does not answer", "do not answer"));
+  if (serving && first.length === 1 && found.length) first.push(many(found.length, "one thing needs attention", "things need attention"));
   const clients = Object.values(o.shared?.owners || {}).reduce((a, b) => a + b, 0);
   const second = o.shared ? `Cluster: ${linked(o)} ${clients.toLocaleString("en")} ${clients === 1 ? "client" : "clients"} connected.` : `Cluster: ${linked(o)}`;
   const e = $("verdict");
   e.className = tone;
   document.title = `${tone === "good" ? "" : "⚠ "}MQTT Broker`;
-  if (e.dataset.text === first + second) return;
-  e.dataset.text = first + second;
-  e.replaceChildren(node("p", {}, first), node("p", { className: "quiet" }, second));
+  const text = `${first.join("; ")}.`;
+  if (e.dataset.text === text + second) return;
+  e.dataset.text = text + second;
+  e.replaceChildren(node("p", {}, text), node("p", { className: "quiet" }, second));
 }
 
 // lease draws the age of a lease against T: the marks are T, 7/6 T (it fences itself) and
@@ -174,8 +197,8 @@ function refusals(o, rates) {
     }
   }
   list.sort((a, b) => b.since - a.since || b.total - a.total);
-  rows("refused-by", list.slice(0, 40).map((l) => node("tr", {}, head(l.what), cell(reasonInWords(l.reason), why(l.reason)),
-    number(l.since ? `+${l.since.toLocaleString("en")}` : "0"), number(l.total.toLocaleString("en")), cell(l.replica))), "Nothing was refused.");
+  rows("refused-by", list.slice(0, 40).map((l) => node("tr", {}, head(l.what),
+    number(l.since ? `+${l.since.toLocaleString("en")}` : "0"), number(l.total.toLocaleString("en")), cell(reasonInWords(l.reason), why(l.reason)), cell(l.replica))), "Nothing was refused.");
 }
 
 function counts(o) {
@@ -201,7 +224,7 @@ function sessions(o) {
   const list = s.sessions.filter((x) => x.clientId.includes(filter));
   $("sessions-note").textContent = `${s.persistent.toLocaleString("en")} in all workspaces, ${s.offline.toLocaleString("en")} without a connection; those away for long are kept up to ${s.maxOffline.toLocaleString("en")} (maxOfflineSessions). Listed: ${list.length.toLocaleString("en")} of this workspace, furthest behind first. Read from the shared stores by ${o.replica}.`;
   rows("sessions", list.map((x) => node("tr", {}, head(x.clientId), cell(x.client), cell(x.replica ? x.replica : chip("warn", "away")),
-    number(x.behind == null ? "unknown" : x.behind.toLocaleString("en")), number(x.unfinished.toLocaleString("en")), number(x.missed ? x.missed.toLocaleString("en") : "0"),
+    number(!x.subscriptions ? "–" : x.behind == null ? "unknown" : x.behind.toLocaleString("en")), number(x.unfinished.toLocaleString("en")), number(x.missed ? x.missed.toLocaleString("en") : "0"),
     number(x.subscriptions.toLocaleString("en")), cell(x.expires ? duration(Math.max(0, (Date.parse(x.expires) - Date.parse(o.at)) / 1000)) : "–"))),
     filter ? "No client id has this in it." : "No persistent session in this workspace.");
 }
@@ -211,7 +234,7 @@ function bars(o) {
     node("meter", { min: 0, max: most, low: most * 0.75, high: most * 0.9, optimum: 0, value: used, "aria-label": `${name}${at ? ` at ${at}` : ""}: ${text}` }));
   $("logs").replaceChildren(...(o.shared?.logs || []).map((l) => (l.bytes == null ? node("li", {}, `${l.workspace}: size not known`)
     : bar(`Workspace ${l.workspace}`, l.bytes, l.maxBytes, `${bytes(l.bytes)} of ${bytes(l.maxBytes)}`))));
-  if (!$("logs").children.length) $("logs").append(node("li", { className: "empty" }, "No session log is open: no persistent session wants QoS 1 or 2 values."));
+  if (!$("logs").children.length) $("logs").append(node("li", { className: "empty" }, o.shared ? "No session log is open: no persistent session wants QoS 1 or 2 values." : "Not known now."));
   const list = o.replicas.flatMap((r) => (r.report?.limits || []).map((l) => bar(l.name, l.used, l.maximum, `${l.used.toLocaleString("en")} of ${l.maximum.toLocaleString("en")}`, r.replica)));
   if (o.shared) list.push(bar("maxOfflineSessions", Math.min(o.shared.offline, o.shared.maxOffline), o.shared.maxOffline, `${o.shared.offline.toLocaleString("en")} away, ${o.shared.maxOffline.toLocaleString("en")} kept`));
   $("limits").replaceChildren(...list);

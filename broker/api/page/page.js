@@ -4,7 +4,7 @@
 import { Rates } from "./rates.js";
 import { show } from "./figures.js";
 
-const every = 2000, patience = 6000;
+const every = 2000, patience = 6000, headStart = 700;
 const $ = (id) => document.getElementById(id);
 const session = { token: sessionStorage.getItem("token"), client: "", secret: "" };
 let rates = new Rates(), timer = 0, paused = false, answered = 0;
@@ -25,27 +25,55 @@ async function ask(path, options = {}) {
   throw response.status === 401 || response.status === 403 || (response.status === 400 && body.error) ? new Refused(said) : new Error(said);
 }
 
-async function signIn() {
-  let answer;
-  try {
-    answer = await ask("/api/v1/oauth2/token", {
-      method: "POST",
-      body: new URLSearchParams({ grant_type: "client_credentials", client_id: session.client, client_secret: session.secret, scope: "uns_settings:update" }),
-    });
-  } catch (e) {
-    if (e instanceof Refused) throw e;
-    session.token = direct;
-    return;
-  }
-  session.token = answer.access_token;
-  sessionStorage.setItem("token", session.token);
-}
-
-// While the shared stores are away no token is made, and the credential itself still opens
-// this one page.
+const overview = (authorization) => ask("/api/v1/system/uns/broker", { headers: { Authorization: authorization } });
 const basic = () => `Basic ${btoa(String.fromCharCode(...new TextEncoder().encode(`${session.client}:${session.secret}`)))}`;
-const overview = () => ask("/api/v1/system/uns/broker", { headers: { Authorization: session.token === direct ? basic() : `Bearer ${session.token}` } });
+const authorization = () => (session.token === direct ? basic() : `Bearer ${session.token}`);
 const direct = "direct";
+
+// signIn gets a token. While the shared stores are away none is made, and the credential
+// itself still opens this one page: where the token takes longer than a moment, the
+// figures are asked for in that way beside it, and returned if they come first.
+function signIn() {
+  const { client, secret } = session;
+  const token = ask("/api/v1/oauth2/token", {
+    method: "POST",
+    body: new URLSearchParams({ grant_type: "client_credentials", client_id: client, client_secret: secret, scope: "uns_settings:update" }),
+  });
+  return new Promise((resolve, reject) => {
+    let begun = false, failed = 0, decided = false;
+    const no = (e) => {
+      failed++;
+      // A refusal is an answer; anything else leaves the other way open.
+      if (e instanceof Refused || failed === 2) {
+        decided = true;
+        reject(e);
+      } else directly();
+    };
+    const directly = () => {
+      if (begun || decided) return;
+      begun = true;
+      $("signing").textContent = "Signing in… The shared stores (NATS) answer late, so this replica is asked with the credential itself.";
+      overview(basic()).then((o) => {
+        if (decided || session.secret !== secret) return;
+        decided = true;
+        session.token = direct;
+        resolve(o);
+      }, no);
+    };
+    const timer = setTimeout(directly, headStart);
+    token.then((answer) => {
+      clearTimeout(timer);
+      if (session.client !== client || session.secret !== secret) return; // signed out meanwhile
+      decided = true;
+      session.token = answer.access_token; // also when the figures came first: from now on
+      sessionStorage.setItem("token", session.token);
+      resolve(null);
+    }, (e) => {
+      clearTimeout(timer);
+      no(e);
+    });
+  });
+}
 
 function leave(why) {
   clearTimeout(timer);
@@ -61,16 +89,16 @@ function leave(why) {
   document.title = "MQTT Broker";
 }
 
-async function turn() {
+// turn shows the figures, those that are there already or new ones, and goes on so.
+async function turn(first) {
   clearTimeout(timer);
   try {
-    let o;
+    let o = first;
     try {
-      o = await overview();
+      o ||= await overview(authorization());
     } catch (e) {
       if (!(e instanceof Refused) || !session.secret) throw e;
-      await signIn(); // the token ran out
-      o = await overview();
+      o = (await signIn()) || (await overview(authorization())); // the token ran out
     }
     if (!session.token) return;
     answered = Date.now();
@@ -88,7 +116,7 @@ async function turn() {
     verdict.className = "bad";
     if (verdict.textContent !== text) verdict.replaceChildren(Object.assign(document.createElement("p"), { textContent: text }));
   }
-  if (!paused && session.token) timer = setTimeout(turn, every);
+  if (!paused && session.token) timer = setTimeout(() => turn(), every);
 }
 
 $("sign-in").addEventListener("submit", async (event) => {
@@ -97,14 +125,16 @@ $("sign-in").addEventListener("submit", async (event) => {
   session.client = $("client").value;
   session.secret = $("secret").value;
   button.disabled = true;
+  $("refused").hidden = true;
+  $("signing").textContent = "Signing in…";
   try {
-    await signIn();
-    await turn();
+    await turn(await signIn());
     if (session.token) $("main").focus();
   } catch (e) {
     leave(e.message);
   } finally {
     button.disabled = false;
+    $("signing").textContent = "";
   }
 });
 $("leave").addEventListener("click", () => leave());
@@ -126,5 +156,8 @@ function theme(name) {
 $("theme").addEventListener("click", () => theme(themes[(themes.indexOf(localStorage.getItem("theme") || "system") + 1) % themes.length]));
 theme(themes.includes(localStorage.getItem("theme")) ? localStorage.getItem("theme") : "system");
 
-if (session.token) turn();
-else leave();
+if (session.token) {
+  $("answer").hidden = false;
+  $("answer").textContent = "Asking the broker…";
+  turn();
+} else leave();
