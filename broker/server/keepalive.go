@@ -27,10 +27,11 @@ func (c *connection) checkKeepAlive() {
 	if c.ended {
 		return
 	}
-	if c.readerWake != nil {
-		c.heard() // it is we who do not read: the clock stands still
+	now := time.Since(c.server.started)
+	if c.readerWake != nil && (c.out.busy == 0 || now-time.Duration(c.out.moved.Load()) < c.keepAlive) {
+		c.heard() // it is we who do not read: the clock stands still, while the client reads
 	}
-	left := c.keepAlive - (time.Since(c.server.started) - time.Duration(c.lastPacket.Load()))
+	left := c.keepAlive - (now - time.Duration(c.lastPacket.Load()))
 	if left > 0 {
 		c.idle = c.server.agenda.add(time.Now().Add(left), c.checkKeepAlive)
 		return

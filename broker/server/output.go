@@ -2,6 +2,8 @@ package server
 
 import (
 	"net"
+	"slices"
+	"sync/atomic"
 	"time"
 
 	"maestrohub.io/uns/broker/metrics"
@@ -12,6 +14,10 @@ import (
 // deliveries stay in the session's queue or the log. Large enough to keep a
 // socket busy, small enough that 5,000 slow readers do not fill the memory.
 const congestedBytes = 128 << 10
+
+// writePart is how much is written at once: what a client has to take for it to count as
+// a sign of life. A large message over a slow line is many of them.
+const writePart = 64 << 10
 
 // closingTime bounds the last write of a connection that is being closed.
 const closingTime = 2 * time.Second
@@ -26,10 +32,11 @@ type output struct {
 	nc      net.Conn
 	metrics *metrics.Metrics
 	buf     []byte
-	busy    int  // bytes of the write under way
-	large   bool // the last write was more than a small buffer holds
-	packets int  // deliveries in buf
-	answers int  // other packets in buf and in the write under way
+	busy    int          // bytes of the write under way
+	moved   atomic.Int64 // when the write under way last got on, since the server's start
+	large   bool         // the last write was more than a small buffer holds
+	packets int          // deliveries in buf
+	answers int          // other packets in buf and in the write under way
 	writing bool
 	// closing: nothing is appended any more; the socket is closed once the buffer
 	// is out.
@@ -117,7 +124,13 @@ func (c *connection) write() {
 		o.buf, o.busy, o.packets = nil, len(buf), 0
 		o.large = len(buf) > smallBuffer
 		c.lock.Unlock()
-		_, err := o.nc.Write(buf)
+		var err error
+		for part := range slices.Chunk(buf, writePart) {
+			o.moved.Store(int64(time.Since(c.server.started)))
+			if _, err = o.nc.Write(part); err != nil {
+				break
+			}
+		}
 		putBuffer(buf)
 		c.lock.Lock()
 		o.busy = 0

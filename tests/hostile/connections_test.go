@@ -1,8 +1,11 @@
 package hostile_test
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"net"
+	"os"
 	"sync"
 	"testing"
 	"time"
@@ -40,6 +43,34 @@ func TestHalfOpenConnects(t *testing.T) {
 	}
 	closedAll(t, halves, "half a CONNECT")
 	r.Client(t, healthy, "after-the-halves").ExpectNothing()
+}
+
+// TestAClientThatReadsNothing: one that goes on asking and takes no answer is not read
+// any more, and does not keep its place by that.
+func TestAClientThatReadsNothing(t *testing.T) {
+	r := start(t)
+	c := dial(t, r.TCP)
+	connect := r.ConnectAs(attacker, "deaf")
+	connect.KeepAlive = 1
+	if _, err := c.Write(connect.Append(nil, mqtt.V5)); err != nil {
+		t.Fatal(err)
+	}
+	// Little room on the way, so that it is full soon.
+	if tcp, is := c.(*net.TCPConn); !is || tcp.SetReadBuffer(4<<10) != nil || tcp.SetWriteBuffer(4<<10) != nil {
+		t.Fatal("the buffers of the socket cannot be set")
+	}
+	pings := bytes.Repeat(mqtt.AppendPingreq(nil), 4<<10)
+	for {
+		if err := c.SetWriteDeadline(time.Now().Add(harness.Patience)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Write(pings); errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Fatalf("a client that reads nothing is connected %s after it was last read, with a keep alive of 1 s", harness.Patience)
+		} else if err != nil {
+			break // closed: as it should be
+		}
+	}
+	r.Client(t, healthy, "after-the-deaf").ExpectNothing()
 }
 
 // TestSlowloris: a CONNECT that comes byte by byte, always another one before the
