@@ -5,10 +5,12 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/url"
+	"syscall"
 
 	"maestrohub.io/uns/broker/mqtt"
 )
@@ -40,10 +42,18 @@ func dialDevice(ctx context.Context, broker string, security *tls.Config) (*devi
 	}
 	conn, err := dialer.DialContext(ctx, "tcp", address)
 	if err != nil {
-		return nil, err
+		return nil, notTLS(u, err)
 	}
 	context.AfterFunc(ctx, func() { _ = conn.Close() })
 	return &device{conn: conn, in: bufio.NewReader(conn)}, nil
+}
+
+// notTLS explains how a TLS handshake ends with a port that does not speak TLS.
+func notTLS(u *url.URL, err error) error {
+	if u.Scheme == "mqtts" && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.As(err, new(tls.RecordHeaderError))) {
+		return fmt.Errorf("the port does not speak TLS (%w): mqtt://%s connects without, or give the TLS port", err, u.Host)
+	}
+	return err
 }
 
 // close says goodbye; what the broker makes of it does not matter any more.
@@ -70,6 +80,9 @@ func (d *device) subscribe(filter string) error {
 	var answer mqtt.Suback
 	if err := d.ask(ask.Append(nil, mqtt.V5), mqtt.SUBACK, &answer); err != nil {
 		return err
+	}
+	if answer.Codes[0] == mqtt.NotAuthorized && answer.ReasonString == "" {
+		answer.ReasonString = "the API client is of another workspace (--workspace says which), or this is not among what it may subscribe to"
 	}
 	return refused("SUBACK", answer.Codes[0], answer.ReasonString)
 }

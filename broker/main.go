@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -40,7 +41,6 @@ func command(out, log io.Writer) *cobra.Command {
 			"Without a command it starts a broker for trying out, which only this machine can reach: data in ./data, an example model, an API client made for you.",
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		Args:          cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return run(cmd.Context(), "", host, out, log)
 		},
@@ -49,5 +49,24 @@ func command(out, log io.Writer) *cobra.Command {
 	root.SetOut(out)
 	root.SetErr(log)
 	root.AddCommand(runCommand(out, log), checkCommand(out), configCommand(out), clientCommand(out), backupCommand(out), healthcheckCommand(out), secretsCommand(out), tryCommand(out), versionCommand(out))
+	for _, c := range root.Commands() {
+		if c.HasSubCommands() {
+			c.RunE = chooses
+		}
+	}
 	return root
+}
+
+// chooses is what a command does that is nothing without one of its own commands: one that
+// is mistyped is an error and not a page of help, as it is for the first word.
+func chooses(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return c.Help()
+	}
+	text := ""
+	c.SuggestionsMinimumDistance = 2
+	if like := c.SuggestionsFor(args[0]); len(like) > 0 {
+		text = "\n\nDid you mean this?\n\t" + strings.Join(like, "\n\t")
+	}
+	return fmt.Errorf("unknown command %q for %q%s", args[0], c.CommandPath(), text)
 }

@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strings"
 	"sync"
@@ -128,6 +129,29 @@ func TestRunRefusesAWrongConfigurationAndSaysSoInItsLog(t *testing.T) {
 	for _, line := range lines {
 		if !strings.HasPrefix(line, "embedded broker: ") {
 			t.Errorf("log line %q without its prefix", line)
+		}
+	}
+}
+
+func TestAModelThatIsWrongIsLoggedWithALineForEachFault(t *testing.T) {
+	dir := t.TempDir()
+	model := write(t, filepath.Join(dir, "model.yaml"), "workspaces: [{slug: plant, bindings: [{topic: 'a/#', nothing: 1}, {topic: 'b/#', neither: 1}]}]\n")
+	file := write(t, filepath.Join(dir, "config.yaml"), "modules: {uns: {dataDir: '"+dir+"/data', replicaId: a, modelFile: '"+model+"', http: {listen: '127.0.0.1:0'}, embeddedBroker: {tcpListen: '127.0.0.1:0'}}}\n")
+	var out, log lockedBuffer
+	if err := run(t.Context(), file, "", &out, &log); err == nil {
+		t.Fatal("no error")
+	}
+	for _, fault := range []string{"nothing", "neither"} {
+		if !regexp.MustCompile(`(?m)^embedded broker: ended .*error=[^\\]*` + fault + `[^\\]*$`).MatchString(log.String()) {
+			t.Errorf("no line for %q alone in\n%s", fault, log.String())
+		}
+	}
+}
+
+func TestACommandThatIsMistypedIsAnErrorThatSuggestsOne(t *testing.T) {
+	for arguments, want := range map[string]string{"trry": "try", "client lst": "list", "secrets whatever": `unknown command "whatever"`} {
+		if out, err := execute(t, "", strings.Fields(arguments)...); err == nil || !strings.Contains(err.Error(), "unknown command") || !strings.Contains(err.Error(), want) {
+			t.Errorf("broker %s: error %v, want %q in it; printed %q", arguments, err, want, out)
 		}
 	}
 }

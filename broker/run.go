@@ -47,11 +47,8 @@ func run(ctx context.Context, file, host string, out, log io.Writer) error {
 	}
 	c, err := config.Load(file)
 	if err != nil {
-		// There is no configuration yet that says how to log it; a line for each setting.
-		logger := replica.NewLogger(log, config.Log{})
-		for line := range strings.Lines(err.Error()) {
-			logger.Error("embedded broker: configuration refused", "error", strings.TrimSpace(line))
-		}
+		// There is no configuration yet that says how to log it.
+		logLines(replica.NewLogger(log, config.Log{}), "embedded broker: configuration refused", err)
 		return logged{err}
 	}
 	logger := replica.NewLogger(log, c.Log)
@@ -109,11 +106,19 @@ type logged struct{ error }
 
 func (l logged) Unwrap() error { return l.error }
 
+// logLines logs an error that lists what is wrong, with a line for each: a list inside one
+// line is not read.
+func logLines(log *slog.Logger, what string, err error) {
+	for line := range strings.Lines(err.Error()) {
+		log.Error(what, "error", strings.TrimSpace(line))
+	}
+}
+
 // logAtEnd makes why a broker ended, if it did not just stop, the last line of its log.
 func logAtEnd(log *slog.Logger, err error) error {
 	if err == nil {
 		return nil
 	}
-	log.Error("embedded broker: ended", "error", err)
+	logLines(log, "embedded broker: ended", err)
 	return logged{err}
 }

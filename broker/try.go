@@ -42,7 +42,12 @@ func tryCommand(out io.Writer) *cobra.Command {
 		Long: "Do what devices do, once, with a running broker: connect to URL (mqtt://host:1883 or mqtts://host:8883), subscribe, publish a value at QoS 1,\n" +
 			"wait for its acknowledgment and its live copy and, with --http, read it back from history. Exit status 0 if all of it worked.\n" +
 			"The API client and its secret come from $" + envClient + " and $" + envSecret + ".",
-		Args: cobra.ExactArgs(1),
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return errors.New("try: name the broker, and only it: broker try mqtt://localhost:1883, or mqtts://host:8883 for TLS")
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			a.broker, a.id, a.secret = args[0], os.Getenv(envClient), os.Getenv(envSecret)
 			if a.id == "" || a.secret == "" {

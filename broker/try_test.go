@@ -61,9 +61,10 @@ func TestTrySaysWhichStepFailedAndWhy(t *testing.T) {
 		{"nobody listens", []string{"mqtt://" + closed.Addr().String()}, "", "connect to mqtt://.*connection refused"},
 		{"not an address", []string{"tcp://host"}, "", `"tcp://host" must be mqtt://host:port or mqtts://host:port`},
 		{"a wrong secret", []string{at}, "not the secret", `connect to .*: CONNACK: Bad User Name or Password \(0x86\)`},
-		{"another's workspace", []string{at, "--workspace", "other"}, "", `subscribe to mHv1.0/other/try: SUBACK: .*0x87`},
+		{"another's workspace", []string{at, "--workspace", "other"}, "", `subscribe to mHv1.0/other/try: SUBACK: .*0x87.*: the API client is of another workspace \(--workspace`},
 		{"a value the model refuses", []string{at, "--topic", trialTopic}, "", `publish to .*: PUBACK: .*0x83`},
-		{"TLS where there is none", []string{"mqtts://" + b.address("tcp")}, "", "connect to mqtts://"},
+		{"TLS where there is none", []string{"mqtts://" + b.address("tcp")}, "", "connect to mqtts://.*the port does not speak TLS .*: mqtt://"},
+		{"no address", nil, "", "name the broker.*mqtt://localhost:1883"},
 		{"no time", []string{at, "--timeout", "1ns"}, "", "connect to "},
 	} {
 		t.Run(c.name, func(t *testing.T) {

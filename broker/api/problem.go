@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -97,15 +98,25 @@ func writeJSON(w http.ResponseWriter, status int, body any) {
 // writeBody encodes before it sends the header, so that a body that cannot be
 // encoded is an error the caller sees and not a 200 cut short.
 func writeBody(w http.ResponseWriter, status int, contentType string, body any) {
-	data, err := json.Marshal(body)
+	data, err := encode(body)
 	if err != nil {
 		// Every body type here is ours, and the values in it are stored JSON: this
 		// is a damaged row, which the caller must not take for an empty answer.
 		status, contentType = http.StatusInternalServerError, "application/problem+json"
-		data, _ = json.Marshal(problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Code: codeInternal,
+		data, _ = encode(problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Code: codeInternal,
 			Detail: "the answer could not be encoded: " + err.Error()})
 	}
 	w.Header().Set("Content-Type", contentType)
 	w.WriteHeader(status)
-	_, _ = w.Write(append(data, '\n')) // the peer is gone: nobody is left to tell
+	_, _ = w.Write(data) // the peer is gone: nobody is left to tell
+}
+
+// encode writes JSON as people read it too: no answer is put into a page as it is, so < and
+// > need no escape.
+func encode(body any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(body)
+	return b.Bytes(), err
 }

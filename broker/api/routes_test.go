@@ -86,6 +86,13 @@ func TestEveryAnswerForbidsCachingAndSniffing(t *testing.T) {
 	}
 }
 
+func TestAnAnswerIsJSONAsPeopleReadIt(t *testing.T) {
+	r := newRig(t)
+	if a := r.undocumented(anonymous{}, "/no%3Cthing%3E&"); !strings.Contains(string(a.body), "/no<thing>&") {
+		t.Errorf("the answer %s, want the path in it without escapes", a.body)
+	}
+}
+
 func TestTheDocumentAndTheMetricsAreServed(t *testing.T) {
 	r := newRig(t)
 	if a := r.get(anonymous{}, "/api/v1/openapi.yaml"); a.status != 200 || string(a.body) != string(Document) || a.header.Get("Content-Type") != "application/yaml" {

@@ -22,7 +22,11 @@ func (i *Ingest) address(name string, g *access.Grants) (topic.Inbox, *model.Wor
 		detail := err.Error()
 		var grammar *topic.GrammarError
 		if errors.As(err, &grammar) {
-			detail = grammar.Reason + "; publish to " + grammar.Format
+			inbox := grammar.Format
+			if g != nil {
+				inbox = i.o.Grammar.Inbox(g.Workspace(), g.ClientID(), "<topic>")
+			}
+			detail = grammar.Reason + "; publish to " + inbox
 		}
 		return in, nil, Outcome{Refusal: NotInbox, Detail: detail}
 	}

@@ -15,7 +15,7 @@ func TestEveryRefusalAtAdmissionIsAnOutcome(t *testing.T) {
 		want          Refusal
 		detail        string // a part of it
 	}{
-		"data topic":       {"mHv1.0/acme/temp/a", "1", NotInbox, "_ingress"},
+		"data topic":       {"mHv1.0/acme/temp/a", "1", NotInbox, "publish to mHv1.0/acme/_ingress/press/<topic>"},
 		"other version":    {"mHv2.0/acme/_ingress/press/temp/a", "1", NotInbox, "mHv1.0"},
 		"no topic":         {"mHv1.0/acme/_ingress/press", "1", NotInbox, ""},
 		"reserved level":   {"mHv1.0/acme/_ingress/press/_alerts/a", "1", NotInbox, "_alerts"},
@@ -52,8 +52,12 @@ func TestEveryRefusalAtAdmissionIsAnOutcome(t *testing.T) {
 				if rejects := r.Rejects("acme", 0, 10); len(rejects) != 1 || rejects[0].Refusal != c.want || rejects[0].Topic != c.name {
 					t.Errorf("reject feed %+v, want one %s of %q", rejects, c.want, c.name)
 				}
-				if n := len(r.audience.notices("_errors")); n != 1 {
-					t.Errorf("%d values on _errors, want 1", n)
+				notices := r.audience.notices("_errors")
+				if len(notices) != 1 {
+					t.Fatalf("%d values on _errors, want 1", len(notices))
+				}
+				if payload := string(notices[0].Payload); strings.Contains(payload, `\u00`) || strings.HasSuffix(payload, "\n") {
+					t.Errorf("_errors %q, want it as people read it", payload)
 				}
 			})
 		})

@@ -64,7 +64,7 @@ func (s *step4) alert(e *entry) *value.Value {
 	if level == "" {
 		return nil
 	}
-	payload, err := json.Marshal(struct {
+	payload, err := readable(struct {
 		Topic     string          `json:"topic"`
 		Value     json.RawMessage `json:"value"`
 		Level     string          `json:"level"`

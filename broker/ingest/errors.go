@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"bytes"
 	"encoding/json"
 	"sync"
 	"time"
@@ -46,7 +47,7 @@ func (l *lane) report(client string, r rejection) {
 	if r.Refusal == Shed || !l.errors.allow(client, now) {
 		return
 	}
-	payload, err := json.Marshal(struct {
+	payload, err := readable(struct {
 		Topic     string    `json:"topic"`
 		Reason    string    `json:"reason"`
 		Detail    string    `json:"detail"`
@@ -62,6 +63,15 @@ func (l *lane) report(client string, r rejection) {
 			ev.notices = append(ev.notices, v)
 		}
 	})
+}
+
+// readable is JSON without the escapes that only text inside HTML needs: people read it.
+func readable(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(v)
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
 // notice makes a value that only lives live: no Position, no row, never an
