@@ -143,10 +143,10 @@ func TestAcknowledgedValuesSurvivePowerLossAtAnyMoment(t *testing.T) {
 		a := &acknowledged{sent: acked}
 		ctx, cancel := context.WithCancel(context.Background())
 		var wg sync.WaitGroup
+		before := a.copy() // senders add to what others begin with
 		for sender := range 4 {
-			first := len(acked[sender])
 			wg.Go(func() {
-				for n := first; ; n++ {
+				for n := len(before[sender]); ; n++ {
 					values := crashBatch(sender, n)
 					if h.Append(ctx, values) != nil {
 						return
