@@ -25,14 +25,17 @@ LISTEN    ?=
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
+# What is interrupted by Ctrl-C is the program itself: `go run` would end with an error.
 .PHONY: run
 run: ## Start a broker to try out on this machine; LISTEN=0.0.0.0 for others to reach it
-	go run ./broker $(if $(LISTEN),--host $(LISTEN))
+	@go build -o bin/broker ./broker
+	@exec bin/broker $(if $(LISTEN),--host $(LISTEN))
 
 .PHONY: cluster
 cluster: ## Start REPLICAS (2) replicas with NATS and PostgreSQL; says how to connect and how to break them
-	@tools/setup/install
-	@go run ./tools/localcluster up --replicas $(REPLICAS)
+	@tools/setup/install cluster
+	@go build -o bin/localcluster ./tools/localcluster
+	@exec bin/localcluster up --replicas $(REPLICAS)
 
 .PHONY: setup
 setup: ## Install what the tests need: Debian packages and npm packages, if absent

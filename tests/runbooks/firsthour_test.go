@@ -49,6 +49,9 @@ func interrupt(t *testing.T, p *launch.Process) {
 	if err := p.Wait(ctx); ctx.Err() != nil {
 		t.Errorf("it does not end by Ctrl-C: %v", err)
 	}
+	if strings.Contains(p.Output(), "***") {
+		t.Errorf("Ctrl-C ends it with an error of make:\n%s", p.Output())
+	}
 }
 
 // The first command of the README starts a broker. What it prints publishes and reads

@@ -39,6 +39,27 @@ func TestADrillOnALocalClusterKeepsEveryPromise(t *testing.T) {
 		t.Fatal(err)
 	}
 
+	// The check of the local cluster leaves no session, also when it is interrupted.
+	check, err := launch.Start(launch.Spec{Name: "localcluster check", Path: built("localcluster"), Args: []string{"check", "--socket", socket}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	harness.WaitFor(t, check, "publish on")
+	harness.Eventually(t, "the sessions of the check are there", func() (bool, string) {
+		return sessionsOf(t, socket, "check-") == 8, fmt.Sprint(sessionsOf(t, socket, "check-"))
+	})
+	if err := check.Signal(os.Interrupt.(syscall.Signal)); err != nil {
+		t.Fatal(err)
+	}
+	checked, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	if err := check.Wait(checked); err != nil || !strings.Contains(check.Output(), "nothing lost") {
+		t.Errorf("localcluster check: %v\n%s", err, check.Output())
+	}
+	harness.Eventually(t, "no session of the check is left", func() (bool, string) {
+		return sessionsOf(t, socket, "check-") == 0, fmt.Sprint(sessionsOf(t, socket, "check-"))
+	})
+
 	drill := built("drill")
 	run := func(want int, args ...string) string {
 		t.Helper()
@@ -140,6 +161,22 @@ func TestADrillOnALocalClusterKeepsEveryPromise(t *testing.T) {
 		if said := run(failed, "kill"); !strings.Contains(said, "--cluster, --kubeconfig, or --mqtt and --http") {
 			t.Errorf("nothing named: %s", said)
 		}
+		for what, args := range map[string][]string{
+			"no REST API": {"--mqtt", "127.0.0.1:1", "--http", "http://127.0.0.1:1"},
+			"no MQTT":     {"--mqtt", "127.0.0.1:1", "--http", reach(t, socket).HTTP[0]},
+		} {
+			t.Setenv("DRILL_CLIENT", reach(t, socket).Client)
+			t.Setenv("DRILL_SECRET", reach(t, socket).Secret)
+			if said := run(failed, append([]string{"kill"}, args...)...); !strings.Contains(said, "127.0.0.1:1: connect: connection refused") {
+				t.Errorf("%s: %s", what, said)
+			}
+		}
+		if said := run(failed, "kill", "--tls", "--mqtt", reach(t, socket).MQTT[0], "--http", reach(t, socket).HTTP[0]); !strings.Contains(said, "the port does not speak TLS") || !strings.Contains(said, reach(t, socket).MQTT[0]) {
+			t.Errorf("TLS where there is none: %s", said)
+		}
+		if said := run(failed, "kill", "--mqtt", strings.TrimPrefix(reach(t, socket).HTTP[0], "http://"), "--http", reach(t, socket).HTTP[0]); !strings.Contains(said, "is no MQTT") && !strings.Contains(said, "does not answer a CONNECT") {
+			t.Errorf("another protocol: %s", said)
+		}
 		at := reach(t, socket)
 		secret := filepath.Join(dir, "secret")
 		if err := os.WriteFile(secret, []byte("wrong\n"), 0o600); err != nil {
@@ -158,6 +195,22 @@ func reach(t *testing.T, socket string) places {
 		t.Fatal(err)
 	}
 	return at
+}
+
+// sessionsOf counts the saved sessions whose client id begins with a prefix.
+func sessionsOf(t *testing.T, socket, prefix string) (n int) {
+	t.Helper()
+	at := reach(t, socket)
+	o, err := (&rest{bases: at.HTTP, client: at.Client, secret: at.Secret, http: http.DefaultClient}).overview(t.Context())
+	if err != nil || o.Shared == nil {
+		return -1
+	}
+	for _, s := range o.Shared.Sessions {
+		if strings.HasPrefix(s.ClientID, prefix) {
+			n++
+		}
+	}
+	return n
 }
 
 func sum(list []int) (n int) {

@@ -166,7 +166,7 @@ func (r *Report) judgeWills(f *fleet.Fleet) Promise {
 	}
 	var counted []string
 	if at := slices.IndexFunc(r.Wills, func(w Will) bool { return w.Left }); at >= 0 {
-		counted = append(counted, fmt.Sprintf("the will of the device that left was sent %.1f s after", r.Wills[at].At.Sub(r.Left).Seconds()))
+		counted = append(counted, fmt.Sprintf("the will of the device that left was sent %.1f s after its connection was lost", r.Wills[at].At.Sub(r.Left).Seconds()))
 	}
 	return verdict(p, wrong, append(counted, fmt.Sprintf("%d devices lost connections and came back", len(f.Devices())-2))...)
 }

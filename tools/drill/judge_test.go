@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -88,6 +90,25 @@ func TestOnlyWhatWasAcknowledgedWhileConnectedCountsForALiveSession(t *testing.T
 	}
 }
 
+func TestAWillIsDueFromTheLossOfItsConnectionOn(t *testing.T) {
+	told := time.Now()
+	before, after := told.Add(-time.Minute), told.Add(time.Minute)
+	for name, c := range map[string]struct {
+		events []device.Event
+		want   time.Time
+	}{
+		"lost long after it was told":   {[]device.Event{{At: before, What: "connected"}, {At: after, What: "lost"}}, after},
+		"lost, and refused since":       {[]device.Event{{At: after, What: "lost"}, {At: after.Add(time.Second), What: "refused"}}, after},
+		"lost before, and away since":   {[]device.Event{{At: before, What: "lost"}}, before},
+		"a loss that it did not notice": {[]device.Event{{At: before, What: "lost"}, {At: before, What: "connected"}}, told},
+		"nothing is known of it at all": {nil, told},
+	} {
+		if got := lostAt(told, c.events); !got.Equal(c.want) {
+			t.Errorf("%s: %v after it was told, want %v", name, got.Sub(told), c.want.Sub(told))
+		}
+	}
+}
+
 func TestTheReportSaysThatAFaultCutShortShowedNothing(t *testing.T) {
 	r := sound()
 	r.Faults[0].Ended = time.Time{}
@@ -127,6 +148,32 @@ func TestTheReportStandsByItself(t *testing.T) {
 	for _, part := range []string{"Every promise was kept.", "<svg", "nothing for 2.0 s", "0x88"} {
 		if !bytes.Contains(page, []byte(part)) {
 			t.Errorf("the page lacks %q", part)
+		}
+	}
+}
+
+func TestTheTextOfAGapLiesOnNoBar(t *testing.T) {
+	r := sound()
+	r.Devices = append(r.Devices, r.Devices[0], r.Devices[0])
+	text := string(r.picture())
+	number := func(s string) float64 {
+		n, err := strconv.ParseFloat(s, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	bars := regexp.MustCompile(`<rect class="r0" x="[^"]*" y="([^"]*)" width="[^"]*" height="([^"]*)"`).FindAllStringSubmatch(text, -1)
+	gaps := regexp.MustCompile(`<text class="gaptext"[^>]* y="([^"]*)"`).FindAllStringSubmatch(text, -1)
+	if len(bars) != 3 || len(gaps) != 3 {
+		t.Fatalf("%d bars and %d gaps in\n%s", len(bars), len(gaps), text)
+	}
+	const high = 7 // of the digits of a gap, above its baseline
+	for _, g := range gaps {
+		for _, b := range bars {
+			if top, bottom := number(b[1]), number(b[1])+number(b[2]); number(g[1]) > top && number(g[1])-high < bottom {
+				t.Errorf("the text of a gap at %s lies on the bar from %v to %v", g[1], top, bottom)
+			}
 		}
 	}
 }

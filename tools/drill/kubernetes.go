@@ -99,9 +99,9 @@ func (k *onKubernetes) mqtt(ctx context.Context, tls bool) ([]string, error) {
 		if p.NodePort != 0 {
 			return k.nodes(ctx, int(p.NodePort))
 		}
-		return nil, fmt.Errorf("Service %s is of type %s, which nobody outside reaches: give --mqtt", service.Name, service.Spec.Type)
+		return nil, fmt.Errorf("the Service %s is of type %s, which nobody outside reaches: give --mqtt", service.Name, service.Spec.Type)
 	}
-	return nil, fmt.Errorf("Service %s has no port %q: give --mqtt", service.Name, name)
+	return nil, fmt.Errorf("the Service %s has no port %q: give --mqtt", service.Name, name)
 }
 
 // nodes are the addresses of all nodes, with a port.

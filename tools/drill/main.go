@@ -56,7 +56,7 @@ type flags struct {
 	mqtt, http                              []string
 	tls, insecure                           bool
 	ca                                      string
-	client, secret, secretFile, version     string
+	client, secretFile, version             string
 	rate                                    float64
 	calm                                    time.Duration
 	out                                     string
@@ -210,6 +210,10 @@ func (o *flags) dialer(trust *tls.Config) func(address string) (net.Conn, error)
 		return func(address string) (net.Conn, error) { return net.DialTimeout("tcp", address, patience) }
 	}
 	return func(address string) (net.Conn, error) {
-		return tls.DialWithDialer(&net.Dialer{Timeout: patience}, "tcp", address, trust)
+		conn, err := tls.DialWithDialer(&net.Dialer{Timeout: patience}, "tcp", address, trust)
+		if err != nil { // a nil *tls.Conn would be no nil net.Conn
+			return nil, notTLS(err)
+		}
+		return conn, nil
 	}
 }

@@ -66,14 +66,15 @@ func (o *observer) look(ctx context.Context) {
 	o.mu.Unlock()
 }
 
-// linked reports whether every member serves, is ready and has all its links.
+// linked reports whether there are as many members as there should be, and every one
+// serves, is ready and has all its links.
 func linked(v *api.Overview) bool {
 	for _, r := range v.Replicas {
 		if r.Report == nil || !r.Report.Ready || r.Report.LinksUp < r.Report.LinksExpected || r.Phase != "serving" {
 			return false
 		}
 	}
-	return len(v.Replicas) > 0
+	return len(v.Replicas) >= max(v.Expected, 1)
 }
 
 // busiest is the replica with most of the devices among the saved sessions last seen, and

@@ -11,7 +11,7 @@ import (
 // The picture is drawn in these units, wide enough for names at the left.
 const (
 	left, width = 250.0, 1200.0
-	rowHeight   = 18.0
+	rowHeight   = 26.0 // a bar, and below it the line of a gap with its text
 	chartHeight = 70.0
 )
 
@@ -85,7 +85,7 @@ func (p *canvas) chart(y *float64, name, class string, perSecond []int) {
 // device is a row: a bar for each connection, in the colour of its replica where that is
 // known.
 func (p *canvas) device(y *float64, d Device, r *Report, colours map[string]int) {
-	fmt.Fprintf(&p.b, `<text class="name" x="0" y="%.1f">%s</text><line class="row" x1="%.1f" x2="%.1f" y1="%.1f" y2="%.1f"/>`, *y+13, html.EscapeString(d.Kind), left, width, *y+9, *y+9)
+	fmt.Fprintf(&p.b, `<text class="name" x="0" y="%.1f">%s</text><line class="row" x1="%.1f" x2="%.1f" y1="%.1f" y2="%.1f"/>`, *y+12, html.EscapeString(d.Kind), left, width, *y+8, *y+8)
 	for i, e := range d.Events {
 		switch e.What {
 		case "connected":
@@ -102,16 +102,21 @@ func (p *canvas) device(y *float64, d Device, r *Report, colours map[string]int)
 			if n, ok := colours[e.Replica]; ok {
 				class = fmt.Sprintf("r%d", n%6)
 			}
-			fmt.Fprintf(&p.b, `<rect class="%s" x="%.1f" y="%.1f" width="%.1f" height="10" rx="2"><title>%s, connected %s to %s (%s)</title></rect>`, class, p.x(e.At), *y+4, max(p.x(end)-p.x(e.At)-1, 1.5),
+			fmt.Fprintf(&p.b, `<rect class="%s" x="%.1f" y="%.1f" width="%.1f" height="10" rx="2"><title>%s, connected %s to %s (%s)</title></rect>`, class, p.x(e.At), *y+3, max(p.x(end)-p.x(e.At)-1, 1.5),
 				html.EscapeString(d.ID), html.EscapeString(or(e.Replica, e.Address)), end.Sub(p.begun).Round(100*time.Millisecond), why)
 		case "refused":
-			fmt.Fprintf(&p.b, `<circle class="refused" cx="%.1f" cy="%.1f" r="2.5"><title>%s was refused, 0x%02X</title></circle>`, p.x(e.At), *y+9, html.EscapeString(d.ID), e.Code)
+			fmt.Fprintf(&p.b, `<circle class="refused" cx="%.1f" cy="%.1f" r="2.5"><title>%s was refused, 0x%02X</title></circle>`, p.x(e.At), *y+8, html.EscapeString(d.ID), e.Code)
 		}
 	}
 	if d.Gap > 1 {
 		from := d.GapBegun
 		to := from.Add(time.Duration(d.Gap * float64(time.Second)))
-		fmt.Fprintf(&p.b, `<path class="gap" d="M%.1f %.1f H%.1f"><title>nothing for %.1f s</title></path><text class="gaptext" x="%.1f" y="%.1f">%.1f s</text>`, p.x(from), *y+16, p.x(to), d.Gap, p.x(to)+3, *y+17, d.Gap)
+		text, anchor := p.x(to)+3, "start"
+		if text > width-40 {
+			text, anchor = p.x(from)-3, "end"
+		}
+		fmt.Fprintf(&p.b, `<path class="gap" d="M%.1f %.1f H%.1f"><title>nothing for %.1f s</title></path><text class="gaptext" text-anchor="%s" x="%.1f" y="%.1f">%.1f s</text>`,
+			p.x(from), *y+18, p.x(to), d.Gap, anchor, text, *y+21, d.Gap)
 	}
 	for _, w := range r.Wills {
 		if w.Device == d.ID {
@@ -119,7 +124,7 @@ func (p *canvas) device(y *float64, d Device, r *Report, colours map[string]int)
 			if w.Left {
 				class = "will"
 			}
-			fmt.Fprintf(&p.b, `<path class="%s" d="M%.1f %.1f l5 10 h-10 z"><title>its will was sent</title></path>`, class, p.x(w.At), *y+4)
+			fmt.Fprintf(&p.b, `<path class="%s" d="M%.1f %.1f l5 10 h-10 z"><title>its will was sent</title></path>`, class, p.x(w.At), *y+3)
 		}
 	}
 	*y += rowHeight

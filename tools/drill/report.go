@@ -21,7 +21,7 @@ type Report struct {
 	// PublishingEnded is when the devices sent their last new value, Ended when all was read back.
 	PublishingEnded time.Time `json:"publishingEnded"`
 	Ended           time.Time `json:"ended"`
-	// Left is when the one device left that did not come back.
+	// Left is when the device lost its connection that did not come back.
 	Left        time.Time `json:"left,omitzero"`
 	Interrupted bool      `json:"interrupted,omitempty"`
 
@@ -149,12 +149,30 @@ func (r *Report) fill(f *fleet.Fleet, sights []sight, stored map[string]map[stri
 	sessions(f.Subscribers, "saved session")
 	sessions(f.Live, "live session")
 	r.device(&f.Leaver.Device, "the device that leaves", nil)
+	if !r.Left.IsZero() {
+		r.Left = lostAt(r.Left, f.Leaver.Events())
+	}
 	for id, arrivals := range f.Wills() {
 		for _, a := range arrivals {
 			r.Wills = append(r.Wills, Will{Device: id, At: a.At, Left: id == f.Leaver.ID})
 		}
 	}
 	slices.SortFunc(r.Wills, func(a, b Will) int { return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Device, b.Device)) })
+}
+
+// lostAt is when a device that was told to leave lost its last connection; when it was
+// told, if it did not notice. A fault that is not about its replica leaves it connected
+// for long, and its will is due from the loss on.
+func lostAt(told time.Time, events []device.Event) time.Time {
+	for _, e := range slices.Backward(events) {
+		switch e.What {
+		case "lost":
+			return e.At
+		case "connected":
+			return told
+		}
+	}
+	return told
 }
 
 // device notes a device's connections and its longest gap between two of the times.

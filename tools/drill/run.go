@@ -11,8 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"maestrohub.io/uns/broker/mqtt"
-	"maestrohub.io/uns/tests/device"
 	"maestrohub.io/uns/tests/device/fleet"
 )
 
@@ -56,9 +54,14 @@ func (d *drill) run(ctx context.Context) (r *Report, err error) {
 	// What is cleaned up is cleaned up when interrupted too.
 	after := context.WithoutCancel(ctx)
 
-	v, err := d.rest.overview(ctx)
+	d.say.event("asking the REST API at %s how the cluster is", strings.Join(d.at.HTTP, ", "))
+	v, err := d.rest.reached(ctx)
 	if err != nil {
 		return r, fmt.Errorf("ask the broker how it is: %w", err)
+	}
+	d.say.event("connecting to %s, once", strings.Join(d.at.MQTT, ", "))
+	if err := d.dialed(ctx); err != nil {
+		return r, err
 	}
 	for _, m := range v.Replicas {
 		r.Replicas = append(r.Replicas, m.Replica)
@@ -77,7 +80,11 @@ func (d *drill) run(ctx context.Context) (r *Report, err error) {
 			err = errors.Join(err, fmt.Errorf("delete the API client %s: %w", d.id, e))
 		}
 	}()
+	if err := d.answered(ctx); err != nil {
+		return r, err
+	}
 	names := d.version + "/" + d.workspace + "/"
+	d.say.event("connecting the devices as %s", d.id)
 	starting, started := context.WithTimeout(ctx, time.Minute)
 	d.fleet, err = fleet.Start(starting, fleet.Options{Name: d.id, User: d.id, Secret: d.secret, Inbox: names + "_ingress/" + d.id + "/", Data: names,
 		Address: func(home, attempt int) string { return d.at.MQTT[(home+attempt)%len(d.at.MQTT)] }, Dial: d.dial, Every: d.every,
@@ -94,6 +101,7 @@ func (d *drill) run(ctx context.Context) (r *Report, err error) {
 	go d.observer.run(watching)
 	go d.say.follow(watching, d.fleet)
 	d.say.event("%d devices publish, %d saved and %d live sessions take all of it", len(d.fleet.Publishers), len(d.fleet.Subscribers), len(d.fleet.Live))
+	d.say.event("waiting until values flow from each to all")
 	if err = d.flows(ctx, time.Now(), time.Minute); err == nil {
 		err = pause(ctx, d.calm)
 	}
@@ -179,6 +187,7 @@ func (d *drill) fault(ctx context.Context, f fault) (done Fault, err error) {
 	if f.Blocks || f.Name == "upgrade" {
 		since = done.Ended
 	}
+	d.say.event("  ended; waiting until values flow from every device to every saved session, and every replica serves and is linked")
 	if err := d.flows(ctx, since, wholeWithin); err != nil {
 		return done, err
 	}
@@ -258,32 +267,11 @@ func (d *drill) finish(ctx context.Context, r *Report) error {
 	return nil
 }
 
-// endSessions takes the saved sessions back: a clean start that ends with its connection.
+// endSessions takes the saved sessions back. What is left ends with the API client.
 func (d *drill) endSessions(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
-	for _, dev := range d.fleet.Devices() {
-		if ctx.Err() != nil {
-			return // they end by themselves within their expiry
-		}
-		d.endSession(dev)
+	if err := d.fleet.EndSessions(ctx); err != nil {
+		d.say.event("%v", err)
 	}
-}
-
-func (d *drill) endSession(dev *device.Device) {
-	conn, err := d.dial(d.at.MQTT[0])
-	if err != nil {
-		return
-	}
-	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(5 * time.Second))
-	p := mqtt.Connect{Version: mqtt.V311, ClientID: dev.ID, CleanStart: true, Username: d.id, HasUsername: true, Password: []byte(d.secret), HasPassword: true}
-	answer := make([]byte, 4)
-	if _, err := conn.Write(p.Append(nil, mqtt.V311)); err != nil {
-		return
-	}
-	if _, err := conn.Read(answer); err != nil {
-		return
-	}
-	_, _ = conn.Write((&mqtt.Disconnect{}).Append(nil, mqtt.V311))
 }

@@ -42,9 +42,12 @@ func placeOf(d *deployment.Deployment) place {
 // errLost is that the checker found something wrong.
 var errLost = errors.New("the broker did not keep what it had acknowledged")
 
+// endBound is how long it may take to take the saved sessions of the check back.
+const endBound = 20 * time.Second
+
 // check has devices publish to the running cluster, and sessions take all of it, until
 // ctx is done or the time is over, and then says what became of every value.
-func check(ctx context.Context, out io.Writer, socket string, during time.Duration) error {
+func check(ctx context.Context, out io.Writer, socket string, during time.Duration) (err error) {
 	text, err := ask(ctx, socket, []string{"place"})
 	if err != nil {
 		return err
@@ -65,6 +68,12 @@ func check(ctx context.Context, out io.Writer, socket string, during time.Durati
 	if err != nil {
 		return err
 	}
+	defer func() {
+		ending, cancel := context.WithTimeout(work, endBound)
+		defer cancel()
+		f.Close()
+		err = errors.Join(err, f.EndSessions(ending))
+	}()
 	fmt.Fprintf(out, "%d devices publish on %s, %d persistent sessions take all of it. Break the cluster from another shell; Ctrl-C ends this with the verdict.\n",
 		len(f.Publishers), p.MQTT, len(f.Subscribers))
 	watch(ctx, out, f, during)

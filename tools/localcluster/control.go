@@ -7,6 +7,9 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 
 	"maestrohub.io/uns/tools/localcluster/deployment"
 )
@@ -92,11 +95,21 @@ func carryOut(ctx context.Context, conn net.Conn, d *deployment.Deployment) (dow
 	return down
 }
 
+// others names the sockets of other users' clusters: each user has its own.
+func others(path string) string {
+	found, _ := filepath.Glob(filepath.Join(filepath.Dir(path), "localcluster-*.sock")) // the pattern is well-formed
+	found = slices.DeleteFunc(found, func(f string) bool { return f == path })
+	if len(found) == 0 {
+		return ""
+	}
+	return ", which is this user's; there is " + strings.Join(found, ", ") + ", which its owner and root can use (--socket)"
+}
+
 // ask has a running cluster carry out a command.
 func ask(ctx context.Context, path string, words []string) (string, error) {
 	conn, err := new(net.Dialer).DialContext(ctx, "unix", path)
 	if err != nil {
-		return "", fmt.Errorf("no cluster listens on %s: start one with `up` (%w)", path, err)
+		return "", fmt.Errorf("no cluster listens on %s%s: start one with `up` (%w)", path, others(path), err)
 	}
 	defer conn.Close()
 	context.AfterFunc(ctx, func() { conn.Close() })

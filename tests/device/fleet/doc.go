@@ -12,4 +12,5 @@
 //     holds every record against every other: each acknowledged value in the
 //     historian, received by each session, in order, and once where both sides are
 //     QoS 2. Report says so in words.
+//  4. EndSessions takes the saved sessions back, for a broker that goes on.
 package fleet

@@ -101,7 +101,7 @@ func Start(ctx context.Context, o Options) (*Fleet, error) {
 			return nil, err
 		case <-ctx.Done():
 			f.Close()
-			return nil, fmt.Errorf("start %s: not every session is subscribed: %w", o.Name, ctx.Err())
+			return nil, fmt.Errorf("start %s: %s is not subscribed%s: %w", o.Name, s.ID, history(&s.Device, f.begun), ctx.Err())
 		}
 	}
 	for _, p := range f.Publishers {
