@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"log/slog"
 	"strings"
 	"sync"
@@ -48,7 +49,10 @@ func run(ctx context.Context, file, host string, out, log io.Writer) error {
 	c, err := config.Load(file)
 	if err != nil {
 		// There is no configuration yet that says how to log it.
-		logLines(replica.NewLogger(log, config.Log{}), "embedded broker: configuration refused", err)
+		logger := replica.NewLogger(log, config.Log{})
+		for line := range lines(err) {
+			logger.Error("embedded broker: configuration refused", "error", line)
+		}
 		return logged{err}
 	}
 	logger := replica.NewLogger(log, c.Log)
@@ -106,11 +110,15 @@ type logged struct{ error }
 
 func (l logged) Unwrap() error { return l.error }
 
-// logLines logs an error that lists what is wrong, with a line for each: a list inside one
-// line is not read.
-func logLines(log *slog.Logger, what string, err error) {
-	for line := range strings.Lines(err.Error()) {
-		log.Error(what, "error", strings.TrimSpace(line))
+// lines are those of an error that lists what is wrong: each is logged by itself, as a list
+// inside one line is not read.
+func lines(err error) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for line := range strings.Lines(err.Error()) {
+			if !yield(strings.TrimSpace(line)) {
+				return
+			}
+		}
 	}
 }
 
@@ -119,6 +127,8 @@ func logAtEnd(log *slog.Logger, err error) error {
 	if err == nil {
 		return nil
 	}
-	logLines(log, "embedded broker: ended", err)
+	for line := range lines(err) {
+		log.Error("embedded broker: ended", "error", line)
+	}
 	return logged{err}
 }
