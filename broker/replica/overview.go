@@ -166,13 +166,8 @@ func (r *Replica) sharedOverview(ctx context.Context, workspace string) (*api.Sh
 	if r.member == nil {
 		s.Owners = map[string]int{r.id: o.Owners[""]}
 	}
-	// A session without a subscription reads nothing: it must not push those out of the
-	// list that have something to read.
-	slices.SortStableFunc(o.Sessions, func(a, b server.SessionOverview) int {
-		return cmp.Compare(min(b.Subscriptions, 1), min(a.Subscriptions, 1))
-	})
-	for i := range o.Sessions[:min(len(o.Sessions), api.MaxSessions)] {
-		s.Sessions = append(s.Sessions, r.sharedSession(&o.Sessions[i]))
+	for _, session := range listed(o.Sessions) {
+		s.Sessions = append(s.Sessions, r.sharedSession(&session))
 	}
 	for _, l := range o.Logs {
 		log := api.SharedLog{Workspace: l.Workspace, MaxBytes: l.Most}
@@ -186,6 +181,15 @@ func (r *Replica) sharedOverview(ctx context.Context, workspace string) (*api.Sh
 	}
 	r.overviews.last[workspace] = sharedOverview{time.Now(), s}
 	return s, nil
+}
+
+// listed are the sessions an overview lists, of all in their order. One without a
+// subscription reads nothing: it must not push those out that have something to read.
+func listed(all []server.SessionOverview) []server.SessionOverview {
+	slices.SortStableFunc(all, func(a, b server.SessionOverview) int {
+		return cmp.Compare(min(b.Subscriptions, 1), min(a.Subscriptions, 1))
+	})
+	return all[:min(len(all), api.MaxSessions)]
 }
 
 func (r *Replica) sharedSession(o *server.SessionOverview) api.SharedSession {
