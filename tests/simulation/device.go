@@ -211,7 +211,8 @@ func (d *device) read(ctx context.Context, deadline time.Time) (mqtt.Header, []b
 			return h, nil, ctx.Err()
 		}
 		_ = d.nc.SetReadDeadline(deadline)
-		stop := context.AfterFunc(ctx, func() { _ = d.nc.SetReadDeadline(time.Now()) })
+		nc := d.nc
+		stop := context.AfterFunc(ctx, func() { _ = nc.SetReadDeadline(time.Now()) })
 		buf := make([]byte, 16<<10)
 		n, err := d.nc.Read(buf)
 		stop()
