@@ -233,18 +233,19 @@ func TestThePageShowsAClusterWhileAReplicaDies(t *testing.T) {
 		p.try(`(window.said = [], new MutationObserver(() => said.push(document.querySelector("#signing").textContent)).observe(document.querySelector("#signing"), {childList: true}))`)
 		do("cut", cut.ID+"/nats")
 		p.signIn("admin", harness.Secret("admin"))
+		p.picture("9-signing-in")
 		p.says("#verdict", "serve")
 		p.until("it said at once what it does, then why it takes a moment", `said[0] === "Signing in…" && said[1].includes("answer late")`)
 		p.until("the token was not waited for", `performance.getEntriesByType("resource").filter(e => e.name.endsWith("/token")).every(e => e.responseEnd > performance.getEntriesByType("resource").find(o => o.name.endsWith("/broker")).startTime)`)
 		p.says("#verdict", cut.ID+", which answers, does not serve devices")
-		p.picture("9-nats-cut")
+		p.picture("10-nats-cut")
 		do("heal", cut.ID+"/nats")
 		p.says("#verdict", "All 3 replicas serve.")
 	})
 
 	d.Replicas[0].Kill()
 	w.says("#verdict", "cannot be reached", "trying again")
-	w.picture("10-unreachable")
+	w.picture("11-unreachable")
 }
 
 // unscrolled is whether a table fits into its place.
