@@ -49,6 +49,8 @@ type shared struct {
 	owed   owed
 	// holders are the owner records as this replica knows them.
 	holders knownOwners
+	// lostWills are the connections lost here whose wills wait, by client identifier.
+	lostWills sync.Map // of *connection
 
 	mu sync.Mutex // before the locks of Member and Mesh, under no other of the server
 	// known are the persistent sessions of the cluster, by client identifier.

@@ -118,7 +118,14 @@ func (c *connection) connect(ctx context.Context, p *mqtt.Connect) *refusal {
 	if p.HasAuthMethod { // [MQTT-4.12.0-1]
 		return &refusal{code: mqtt.BadAuthenticationMethod, label: "unsupported_authentication_method", detail: "no enhanced authentication is offered"}
 	}
+	var slow *task
+	if id := p.ClientID; s.shared != nil && id != "" {
+		// Its will is held also while nobody can say yet who it is; but not by a credential
+		// that is refused as soon as it is looked at.
+		slow = s.agenda.add(time.Now().Add(slowSignIn), func() { s.shared.announce(id) })
+	}
 	grants, r := c.signIn(ctx, p)
+	s.agenda.cancel(slow)
 	if r != nil {
 		return r
 	}
@@ -135,6 +142,10 @@ func (c *connection) connect(ctx context.Context, p *mqtt.Connect) *refusal {
 	}
 	return c.takeUp(ctx, p, grants, assigned)
 }
+
+// slowSignIn is how long a credential check takes before the device counts as one that is
+// back.
+const slowSignIn = time.Second
 
 // newClientID makes an identifier nobody has [MQTT-3.2.2-16], of characters
 // every server accepts.

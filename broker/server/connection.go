@@ -82,6 +82,7 @@ type connection struct {
 	elsewhere     bool           // by a connection of another replica
 	gaveUp        atomic.Bool    // its claim was given up before it was attached (Release)
 	over          []cluster.ID   // the claims that its own was made over; nil: it has not landed
+	returned      atomic.Int64   // when a CONNECT of its client last arrived after it was lost; ns since 1970
 	asked         []string       // the claims that have asked it to give up before that
 	recheck, idle *task
 	owed          []func()      // what ends the wait for PUBRECs that have not left

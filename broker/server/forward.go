@@ -147,7 +147,7 @@ func (c *connection) giveUp(by string) bool {
 }
 
 // Returning implements mesh.Handler.
-func (s *Server) Returning(_ mesh.Peer, client string) { s.shared.Cluster.Returning(client) }
+func (s *Server) Returning(_ mesh.Peer, client string) { s.shared.returns(client) }
 
 // Applied implements mesh.Handler: how far another replica's index is.
 func (s *Server) Applied(from mesh.Peer, a mesh.Applied) {

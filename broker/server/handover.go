@@ -165,13 +165,38 @@ func (c *connection) lastWill(ctx context.Context) {
 		}
 	case c.how == cluster.Lost:
 		wait := cluster.WillWait(cluster.Lost, h.will.Delay, c.session.Expiry, c.server.options.Config.WillStopGrace)
-		c.server.agenda.add(time.Now().Add(wait), func() { c.server.background(c.sendLostWill) })
+		sh.lostWills.Store(h.will.Client, c)
+		c.sendLostWillAt(time.Now().Add(wait), time.Now().Add(wait+time.Duration(c.server.longestExpiry())*time.Second))
+	}
+}
+
+// sendLostWillAt has a lost connection's will sent at a time, and later while its device
+// is back and its CONNECT not through yet: each that arrives holds the will for one
+// connectBudget, until latest at most.
+func (c *connection) sendLostWillAt(due, latest time.Time) {
+	c.server.agenda.add(due, func() {
+		held := time.Unix(0, c.returned.Load()).Add(c.server.limits.ConnectBudget)
+		if now := time.Now(); held.After(now) && now.Before(latest) {
+			c.sendLostWillAt(held, latest)
+			return
+		}
+		c.server.background(c.sendLostWill)
+	})
+}
+
+// returns notes that a CONNECT of a client has arrived, here or at another replica: its
+// wills are held.
+func (sh *shared) returns(client string) {
+	sh.Returning(client)
+	if c, waits := sh.lostWills.Load(client); waits {
+		c.(*connection).returned.Store(time.Now().UnixNano())
 	}
 }
 
 // sendLostWill sends the will of a connection lost at this serving replica, when
 // its delay is over and nobody has come back.
 func (c *connection) sendLostWill(ctx context.Context) {
+	c.server.shared.lostWills.CompareAndDelete(c.held.will.Client, c)
 	due := cluster.Due{Will: c.held.will, Revision: c.held.willRevision, How: cluster.Lost}
 	if outcome, err := c.server.willSender().SendAtLast(ctx, due, c.deadline.Incarnation(), c.deadline.MayAct, time.Second); err == nil {
 		c.server.willOver(outcome)

@@ -201,7 +201,7 @@ func (c *connection) needs(p *mqtt.Connect, known *found) which {
 
 // announce tells the cluster that a device is back, so that its will is held.
 func (sh *shared) announce(id string) {
-	sh.Returning(id)
+	sh.returns(id)
 	sh.Mesh.AnnounceReturning(id)
 }
 
