@@ -41,8 +41,6 @@ type Ref struct {
 
 func (r Ref) String() string { return r.Namespace + "/" + r.Name }
 
-func (r Ref) less(o Ref) int { return strings.Compare(r.String(), o.String()) }
-
 // Secret is a Secret as far as this package looks at it.
 type Secret struct {
 	Ref
