@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -108,8 +110,9 @@ func PrepareBroker(o BrokerOptions) (*Broker, error) {
 	}
 	tree := map[string]any{}
 	for _, layer := range []map[string]any{settings, o.Settings} {
-		for key, v := range layer {
-			if err := set(tree, "modules.uns."+key, v); err != nil {
+		// A group before the keys in it, which win.
+		for _, key := range slices.Sorted(maps.Keys(layer)) {
+			if err := set(tree, "modules.uns."+key, layer[key]); err != nil {
 				return nil, err
 			}
 		}
