@@ -334,7 +334,8 @@ func TestTheDrillOnKubernetes(t *testing.T) {
 	if err := json.Unmarshal(body, &made); err != nil || made.Secret == "" {
 		t.Fatalf("making an API client answered %d: %s", status, body)
 	}
-	t.Cleanup(func() { s.service(t).Do(t, "device", http.MethodDelete, "/api/v1/api-clients/"+id, nil) })
+	// Before the test's context ends, which it does before what t.Cleanup is given.
+	defer func() { s.service(t).Do(t, "device", http.MethodDelete, "/api/v1/api-clients/"+id, nil) }()
 	// A folder like the repository's, for the program and the report to lie in.
 	repository, err := filepath.Abs(root)
 	if err != nil {
