@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -22,8 +23,17 @@ func main() {
 	defer stop()
 	if err := command(os.Stdout, os.Stderr).ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "kubelab:", err)
-		os.Exit(1)
+		os.Exit(code(err))
 	}
+}
+
+// code is 3 where the machine can run no nodes, so that a script tells that from a
+// lab that broke.
+func code(err error) int {
+	if cannot := (*lab.Cannot)(nil); errors.As(err, &cannot) {
+		return 3
+	}
+	return 1
 }
 
 // command is the whole command line: results go to out, progress to progress.

@@ -26,16 +26,36 @@ var needed = map[string][]string{
 	"prometheus":                  {"/usr/bin/prometheus", "/usr/bin/promtool"},
 }
 
-// Check says everything that keeps a lab from coming up on this machine.
-func Check(ctx context.Context) error {
-	var errs []error
+// Cannot says that no lab comes up on this machine, whatever else is put right: it does
+// not let this process do what nodes are made of.
+type Cannot struct{ missing []error }
+
+func (c *Cannot) Error() string {
+	all := make([]string, len(c.missing))
+	for i, err := range c.missing {
+		all[i] = err.Error()
+	}
+	return "this machine cannot run nodes; it does not give: " + strings.Join(all, "; ")
+}
+
+// able returns a Cannot on a machine that can run no nodes.
+func (l *Lab) able(ctx context.Context) error {
 	if os.Geteuid() != 0 {
-		errs = append(errs, errors.New("a lab needs root, for namespaces, mounts and cgroups: run the command with sudo"))
+		return &Cannot{[]error{errors.New("root, for namespaces, mounts and cgroups: run the command with sudo")}}
 	}
 	if missing := missingPackages(needed, func(path string) bool { _, err := os.Stat(path); return err == nil }); len(missing) > 0 {
-		errs = append(errs, fmt.Errorf("Debian packages are missing: %s; `tools/setup/install lab` installs them", strings.Join(missing, ", ")))
+		return fmt.Errorf("Debian packages are missing: %s; `tools/setup/install lab` installs them", strings.Join(missing, ", "))
 	}
-	errs = append(errs, machine.Free(ctx, hostAddress.Masked(), pods, services, pool))
+	missing, err := machine.Able(ctx, l.Dir)
+	if err == nil && len(missing) > 0 {
+		err = &Cannot{missing}
+	}
+	return err
+}
+
+// unused says everything the lab needs that somebody else uses on this machine.
+func unused(ctx context.Context) error {
+	errs := []error{machine.Free(ctx, hostAddress.Masked(), pods, services, pool)}
 	taken, err := everywhere()
 	errs = append(errs, err)
 	for what, port := range map[string]int{"the API server": apiPort, "etcd": etcdPort, "etcd's peers": peerPort, "the registry": imagePort} {

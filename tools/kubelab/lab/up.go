@@ -39,11 +39,14 @@ func (l *Lab) up(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := l.able(ctx); err != nil {
+		return err
+	}
 	if there := l.network().Present(); len(there) > 0 {
 		// Its folder is gone, so nothing says who made it.
 		return fmt.Errorf("a lab that is not in %s has left %s; `kubelab down` removes it", l.Dir, strings.Join(there, ", "))
 	}
-	if err := Check(ctx); err != nil {
+	if err := unused(ctx); err != nil {
 		return err
 	}
 	began := time.Now()
