@@ -87,13 +87,17 @@ func TestEveryRecipeRunsAsItStands(t *testing.T) {
 	if variables != 1 {
 		t.Errorf("connect.md has %d setup blocks, want 1", variables)
 	}
-	for _, language := range []string{"sh", "python", "c", "js", "go"} {
+	for _, language := range []string{"sh", "python", "c", "js", "go", "json", "toml"} {
 		if !ran[language] {
 			t.Errorf("connect.md has no %s recipe that runs", language)
 		}
 	}
-	if rows := b.History(t, "press-7", "line/#"); len(rows) != 5 {
-		t.Errorf("history has %d values of the 5 recipes", len(rows))
+	topics := map[string]bool{} // each recipe has its own
+	for _, row := range b.History(t, "press-7", "line/#") {
+		topics[row.Topic] = true
+	}
+	if len(topics) != 7 {
+		t.Errorf("history has values of %d of the 7 recipes", len(topics))
 	}
 }
 
@@ -143,6 +147,10 @@ func (r recipe) run(t *testing.T, environment []string) string {
 		return command(dir, "node", write("recipe.mjs"))
 	case "go":
 		return command(root, "go", "run", write("recipe.go"))
+	case "json":
+		return nodeRED(t, r.text, dir, environment)
+	case "toml":
+		return telegraf(t, write("telegraf.conf"), environment)
 	}
 	t.Fatalf("connect.md:%d: nothing runs %s", r.line, r.language)
 	return ""
