@@ -22,7 +22,7 @@ type Options struct {
 	TokenTTL time.Duration
 	// Throttle of failed sign-ins.
 	Throttle Throttle
-	// Revocation is how long grants hold without Recheck, and so how late a
+	// Revocation is how long grants hold without Renew, and so how late a
 	// revoked client is shut out if the news of it is lost. 0: 60 s.
 	Revocation time.Duration
 }
@@ -40,11 +40,17 @@ type Access struct {
 	stop  context.CancelFunc
 	ended chan struct{}
 
-	mu      sync.Mutex        // before that of any changes
-	clients map[string]*known // as last read, written or watched
-	gone    map[string]uint64 // revision of a deletion that was written here and not watched yet
-	slow    int               // of them with a slow secret
+	mu      sync.Mutex          // before that of any changes
+	clients map[string]*known   // as last read, written or watched
+	gone    map[string]deletion // of the last hour: what is read of before does not count
+	slow    int                 // of them with a slow secret
 	readers map[*changes]struct{}
+}
+
+// deletion is when, and at which revision, a client was deleted.
+type deletion struct {
+	revision uint64
+	at       time.Time
 }
 
 // known is a client as it was read at a revision, compiled.
@@ -67,7 +73,7 @@ func Open(ctx context.Context, store state.Store, options Options) (*Access, err
 	}
 	a := &Access{
 		options: options, verifier: newVerifier(), throttle: newThrottle(options.Throttle), issuers: map[string]*issuer{},
-		ended: make(chan struct{}), clients: map[string]*known{}, gone: map[string]uint64{}, readers: map[*changes]struct{}{},
+		ended: make(chan struct{}), clients: map[string]*known{}, gone: map[string]deletion{}, readers: map[*changes]struct{}{},
 	}
 	for _, i := range options.Issuers {
 		made, err := newIssuer(i)
@@ -113,7 +119,8 @@ func (a *Access) Close() {
 	<-a.ended
 }
 
-// load returns a client as it stands in the store, nil if there is none.
+// load returns a client as it stands in the store, nil if there is none. A read may be
+// older than what the watch has told, or than what was written here: then that counts.
 func (a *Access) load(ctx context.Context, id string) (*known, error) {
 	if checkName(id) != nil {
 		return nil, nil
@@ -126,7 +133,7 @@ func (a *Access) load(ctx context.Context, id string) (*known, error) {
 		return nil, unavailable("read API client", err)
 	}
 	k := a.learn(id, record)
-	if k.err != nil {
+	if k != nil && k.err != nil {
 		return nil, unavailable("read API client", k.err)
 	}
 	return k, nil
@@ -143,7 +150,8 @@ func (a *Access) lastKnown(_ context.Context, id string) (*known, error) {
 	return k, nil
 }
 
-// learn compiles a record, or finds it compiled.
+// learn compiles a record, or finds it or a newer one compiled; nil if a newer deletion
+// is known.
 func (a *Access) learn(id string, record state.Record) *known {
 	a.mu.Lock()
 	k := a.clients[id]
@@ -159,9 +167,13 @@ func (a *Access) learn(id string, record state.Record) *known {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if k := a.clients[id]; record.Revision >= a.gone[id] && (k == nil || k.revision < record.Revision) {
-		a.keep(id, fresh)
+	if record.Revision < a.gone[id].revision {
+		return nil
 	}
+	if k := a.clients[id]; k != nil && k.revision > record.Revision {
+		return k
+	}
+	a.keep(id, fresh)
 	return fresh
 }
 

@@ -9,10 +9,10 @@
 //  3. The client is read from the shared state, the credential is checked, and
 //     Grants come back: immutable, matched without allocating.
 //  4. Ahead of Grants.Deadline, and when OnChange names the client, the caller asks
-//     Recheck for new grants. ErrRefused then means that the client was deleted,
-//     disabled or rotated, or that the token expired: the session is closed.
-//     ErrUnavailable says nothing about the client: try again until the deadline,
-//     then close.
+//     for its Standing and renews them by it. ErrRefused then means that the client
+//     was deleted, disabled or rotated, or that the token expired: the session is
+//     closed. ErrUnavailable says nothing about the client: try again until the
+//     deadline, then close.
 //
 // An error never says why a credential was refused, and an unknown client costs
 // the same work as a known one.

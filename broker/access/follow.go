@@ -2,8 +2,10 @@ package access
 
 import (
 	"context"
+	"maps"
 	"strings"
 	"sync"
+	"time"
 
 	"maestrohub.io/uns/broker/state"
 )
@@ -17,16 +19,9 @@ func (a *Access) follow(watch state.Watch, ready chan struct{}) {
 	for u := range watch.Updates() {
 		switch {
 		case u.Lost:
-			a.mu.Lock()
-			missing = map[string]bool{}
-			for id := range a.clients {
-				missing[id] = true
-			}
-			a.mu.Unlock()
+			missing = a.beginAgain()
 		case u.Ready:
-			for id := range missing {
-				a.changed(id, nil)
-			}
+			a.endAgain(missing)
 			missing = nil
 			if ready != nil {
 				close(ready)
@@ -45,35 +40,63 @@ func (a *Access) follow(watch state.Watch, ready chan struct{}) {
 			}
 			delete(missing, id)
 			if u.Deleted {
-				a.changed(id, nil)
+				a.deleted(id, u.Revision)
 			} else {
-				a.changed(id, &u.Record)
+				a.changed(id, u.Record)
 			}
 		}
 	}
 }
 
-// changed takes in a client's change; nil: it was deleted.
-func (a *Access) changed(id string, record *state.Record) {
-	if record != nil {
-		a.learn(id, *record)
-	}
+// beginAgain returns the clients that are known, which the watch repeats now. What it
+// repeats counts whatever its revision: a bucket that was restored counts anew.
+func (a *Access) beginAgain() (missing map[string]bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if record == nil {
-		a.keep(id, nil)
-		delete(a.gone, id)
+	missing = make(map[string]bool, len(a.clients))
+	for id, k := range a.clients {
+		missing[id] = true
+		again := *k
+		again.revision = 0
+		a.clients[id] = &again
 	}
+	clear(a.gone)
+	return missing
+}
+
+// endAgain drops the clients that were not repeated, but for those written here since.
+func (a *Access) endAgain(missing map[string]bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for id := range missing {
+		if k := a.clients[id]; k != nil && k.revision == 0 {
+			a.keep(id, nil)
+		}
+		a.tell(id)
+	}
+}
+
+// changed takes in a client's change.
+func (a *Access) changed(id string, record state.Record) {
+	a.learn(id, record)
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	a.tell(id)
 }
 
-// removed takes in a deletion this replica wrote: what the watch says of before it is
-// not taken in any more.
-func (a *Access) removed(id string, revision uint64) {
+// deleted takes in that a client was deleted at a revision, which the watch told of or
+// this replica wrote: what was before is not taken in any more.
+func (a *Access) deleted(id string, revision uint64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.keep(id, nil)
-	a.gone[id] = revision
+	if k := a.clients[id]; k != nil && k.revision < revision {
+		a.keep(id, nil)
+	}
+	now := time.Now()
+	maps.DeleteFunc(a.gone, func(_ string, d deletion) bool { return now.Sub(d.at) >= state.TombstoneAge })
+	if revision > a.gone[id].revision {
+		a.gone[id] = deletion{revision, now}
+	}
 	a.tell(id)
 }
 

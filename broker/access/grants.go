@@ -76,7 +76,7 @@ func (g *Grants) ClientID() string { return g.rights.id }
 // Workspace is the slug of the client's workspace.
 func (g *Grants) Workspace() string { return g.rights.workspace }
 
-// Deadline is until when the grants hold unless Recheck renews them; zero: for
+// Deadline is until when the grants hold unless Renew renews them; zero: for
 // good.
 func (g *Grants) Deadline() time.Time { return g.deadline }
 

@@ -90,7 +90,7 @@ func (a *Access) settle(ctx context.Context, id string, value []byte, write func
 		revision, err := write()
 		switch {
 		case err == nil:
-			a.changed(id, &state.Record{Key: clientKeys + id, Value: value, Revision: revision})
+			a.changed(id, state.Record{Key: clientKeys + id, Value: value, Revision: revision})
 			return true, nil
 		case errors.Is(err, state.ErrUnknown) && ctx.Err() == nil:
 			unknown = true
@@ -105,7 +105,7 @@ func (a *Access) settle(ctx context.Context, id string, value []byte, write func
 			if err != nil || !bytes.Equal(r.Value, value) {
 				return false, nil
 			}
-			a.changed(id, &r)
+			a.changed(id, r)
 			return true, nil
 		default:
 			return false, err
@@ -207,12 +207,12 @@ func (a *Access) Delete(ctx context.Context, id string) error {
 		removed, err := a.bucket.Delete(ctx, clientKeys+id, revision)
 		switch {
 		case err == nil:
-			a.removed(id, removed)
+			a.deleted(id, removed)
 			return nil
 		case errors.Is(err, state.ErrUnknown) && ctx.Err() == nil, errors.Is(err, state.ErrConflict):
 			// Read again: it may be gone, by us or by another.
 			if r, err := a.bucket.Get(ctx, clientKeys+id); errors.Is(err, state.ErrNotFound) {
-				a.removed(id, r.Revision)
+				a.deleted(id, r.Revision)
 				return nil
 			}
 		default:

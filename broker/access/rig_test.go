@@ -68,6 +68,15 @@ func refused(t testing.TB, a *Access, id, password, why string) {
 	}
 }
 
+// recheck renews grants by what the store has now.
+func recheck(a *Access, g *Grants) (*Grants, error) {
+	s, err := a.Standing(context.Background(), g.ClientID())
+	if err != nil {
+		return nil, err
+	}
+	return s.Renew(g)
+}
+
 func fatal(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
@@ -80,6 +89,7 @@ type faults struct {
 	state.Store
 	write func(do func() (uint64, error)) (uint64, error)
 	get   func() error
+	got   func(r state.Record, err error) (state.Record, error)
 }
 
 func (f *faults) Bucket(ctx context.Context, name string) (state.Bucket, error) {
@@ -98,7 +108,11 @@ func (b *faultyBucket) Get(ctx context.Context, key string) (state.Record, error
 			return state.Record{}, err
 		}
 	}
-	return b.Bucket.Get(ctx, key)
+	r, err := b.Bucket.Get(ctx, key)
+	if b.faults.got != nil {
+		return b.faults.got(r, err)
+	}
+	return r, err
 }
 
 func (b *faultyBucket) wrap(do func() (uint64, error)) (uint64, error) {

@@ -79,7 +79,7 @@ func TestAnUnchangedSeedUndoesNothing(t *testing.T) {
 		refused(t, a, "rotated", "first secret", "the secret from before the rotation")
 		refused(t, a, "disabled", "first secret", "disabled over REST")
 		refused(t, a, "deleted", "first secret", "deleted over REST")
-		if _, err := a.Recheck(t.Context(), same); err != nil {
+		if _, err := recheck(a, same); err != nil {
 			t.Fatalf("an unchanged seed ends a session: %v", err)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// credential is what a client signed in with, as far as Recheck needs it.
+// credential is what a client signed in with, as far as Renew needs it.
 type credential struct {
 	kind       kind
 	generation uint64    // of the client, not for external tokens
@@ -53,11 +53,12 @@ func (a *Access) SignInToLook(ctx context.Context, userName string, password []b
 type loader func(ctx context.Context, id string) (*known, error)
 
 func (a *Access) signIn(ctx context.Context, userName string, password []byte, remote netip.Addr, load loader) (*Grants, error) {
+	asked := time.Now()
 	k, c, err := a.authenticate(ctx, userName, password, remote, true, load)
 	if err != nil {
 		return nil, err
 	}
-	return a.grants(k, c), nil
+	return a.grants(k, c, asked), nil
 }
 
 // Token issues an access token for a client's id and secret. scope is a list
@@ -163,8 +164,10 @@ func (c *credential) holds(client *Client) bool {
 	return c.kind == bySecret || time.Now().Before(c.expires)
 }
 
-func (a *Access) grants(k *known, c credential) *Grants {
-	g := &Grants{rights: k.rights, credential: c, deadline: time.Now().Add(a.options.Revocation), scopes: k.rights.scopes}
+// grants are what a credential gives as of when the store was asked: what it was slow to
+// answer may have changed meanwhile.
+func (a *Access) grants(k *known, c credential, asked time.Time) *Grants {
+	g := &Grants{rights: k.rights, credential: c, deadline: asked.Add(a.options.Revocation), scopes: k.rights.scopes}
 	if c.kind != bySecret && c.expires.Before(g.deadline) {
 		g.deadline = c.expires
 	}
@@ -179,23 +182,36 @@ func (a *Access) grants(k *known, c credential) *Grants {
 	return g
 }
 
-// Recheck renews grants ahead of their deadline, or after OnChange named their
-// client; the new ones have the client's present permissions. ErrRefused: they
-// hold no longer. ErrUnavailable: nobody can say now; they hold until their
-// deadline. Grants without a credential are returned as they are.
-func (a *Access) Recheck(ctx context.Context, g *Grants) (*Grants, error) {
-	if g.credential.kind == noCredential {
-		return g, nil
-	}
-	k, err := a.load(ctx, g.ClientID())
+// Standing is an API client as the store had it when it was asked.
+type Standing struct {
+	access *Access
+	known  *known // nil: there is none
+	asked  time.Time
+}
+
+// Standing asks the store for a client once, for all the grants it has. ErrUnavailable:
+// nobody can say now.
+func (a *Access) Standing(ctx context.Context, id string) (*Standing, error) {
+	asked := time.Now()
+	k, err := a.load(ctx, id)
 	if err != nil {
 		return nil, err
 	}
+	return &Standing{a, k, asked}, nil
+}
+
+// Renew renews grants of the client: the new ones have its present permissions.
+// ErrRefused: they hold no longer. Grants without a credential are returned as they are.
+func (s *Standing) Renew(g *Grants) (*Grants, error) {
+	if g.credential.kind == noCredential {
+		return g, nil
+	}
+	k := s.known
 	// A session is bound to its workspace: one moved elsewhere signs in anew.
 	if k == nil || !g.credential.holds(&k.client) || k.client.Workspace != g.Workspace() {
 		return nil, ErrRefused
 	}
-	return a.grants(k, g.credential), nil
+	return s.access.grants(k, g.credential, s.asked), nil
 }
 
 // Present returns the grants an API client has now, without a credential and so

@@ -78,7 +78,7 @@ func TestAnUnreadableStoreIsUnavailable(t *testing.T) {
 	if _, err := a.SignIn(context.Background(), "c", []byte(secret), nowhere); !errors.Is(err, ErrUnavailable) {
 		t.Fatalf("sign-in: %v, want ErrUnavailable", err)
 	}
-	if _, err := a.Recheck(context.Background(), g); !errors.Is(err, ErrUnavailable) || errors.Is(err, ErrRefused) {
+	if _, err := recheck(a, g); !errors.Is(err, ErrUnavailable) || errors.Is(err, ErrRefused) {
 		t.Fatalf("recheck: %v, want ErrUnavailable", err)
 	}
 }
@@ -111,7 +111,7 @@ func TestSessionsEndWithTheirCredential(t *testing.T) {
 			fatal(t, err)
 			bySecret, byToken := signIn(t, a, "c", secret), signIn(t, a, "c", token.AccessToken)
 			for _, g := range []*Grants{bySecret, byToken} {
-				if _, err := a.Recheck(ctx, g); err != nil {
+				if _, err := recheck(a, g); err != nil {
 					t.Fatalf("recheck before: %v", err)
 				}
 			}
@@ -121,7 +121,7 @@ func TestSessionsEndWithTheirCredential(t *testing.T) {
 				t.Fatalf("change of %q, want c", id)
 			}
 			for _, g := range []*Grants{bySecret, byToken} {
-				if _, err := a.Recheck(ctx, g); !errors.Is(err, ErrRefused) {
+				if _, err := recheck(a, g); !errors.Is(err, ErrRefused) {
 					t.Fatalf("recheck: %v, want ErrRefused", err)
 				}
 			}
@@ -137,7 +137,7 @@ func TestARecheckGivesTheClientsPresentPermissions(t *testing.T) {
 	changes := a.OnChange(t.Context())
 	fatal(t, a.Seed(t.Context(), []byte("clients: [{id: c, secret: 'correct horse', workspace: w, publish: [b], scopes: ['uns:read']}]")))
 	<-changes
-	renewed, err := a.Recheck(t.Context(), g)
+	renewed, err := recheck(a, g)
 	fatal(t, err)
 	if renewed.MayPublish("a") || !renewed.MayPublish("b") || !renewed.Scope(ScopeRead) {
 		t.Fatal("the new grants are not the client's present ones")
@@ -146,7 +146,7 @@ func TestARecheckGivesTheClientsPresentPermissions(t *testing.T) {
 		t.Fatal("the old grants changed")
 	}
 	fatal(t, a.Seed(t.Context(), []byte("clients: [{id: c, secret: 'correct horse', workspace: elsewhere}]")))
-	if _, err := a.Recheck(t.Context(), renewed); !errors.Is(err, ErrRefused) {
+	if _, err := recheck(a, renewed); !errors.Is(err, ErrRefused) {
 		t.Fatalf("recheck in another workspace: %v, want ErrRefused", err)
 	}
 }
@@ -167,17 +167,17 @@ func TestGrantsHoldUntilTheirDeadline(t *testing.T) {
 		}
 		byToken := signIn(t, a, "c", token.AccessToken)
 		time.Sleep(60 * time.Second)
-		renewed, err := a.Recheck(t.Context(), byToken)
+		renewed, err := recheck(a, byToken)
 		fatal(t, err)
 		if d := renewed.Deadline().Sub(start); d != 90*time.Second {
 			t.Fatalf("deadline %v after the token was issued, want its expiry", d)
 		}
 		time.Sleep(30 * time.Second)
-		if _, err := a.Recheck(t.Context(), renewed); !errors.Is(err, ErrRefused) {
+		if _, err := recheck(a, renewed); !errors.Is(err, ErrRefused) {
 			t.Fatalf("recheck with an expired token: %v, want ErrRefused", err)
 		}
 		refused(t, a, "c", token.AccessToken, "an expired token")
-		if _, err := a.Recheck(t.Context(), g); err != nil {
+		if _, err := recheck(a, g); err != nil {
 			t.Fatalf("recheck of a secret: %v", err)
 		}
 		a.Close()

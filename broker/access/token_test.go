@@ -7,6 +7,7 @@ import (
 	"maps"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
@@ -113,6 +114,10 @@ func TestForgedTokensAreRefused(t *testing.T) {
 }
 
 func TestASigningKeyComesFromTheStateOnce(t *testing.T) {
+	synctest.Test(t, signingKeyComesOnce)
+}
+
+func signingKeyComesOnce(t *testing.T) {
 	store := openStore(t)
 	a := openOn(t, store, Options{})
 	first := a.tokenKeys.Load().Keys[0]
@@ -123,14 +128,11 @@ func TestASigningKeyComesFromTheStateOnce(t *testing.T) {
 	secret := add(t, a, Client{ID: "c", Workspace: "w"})
 	old, err := a.Token(t.Context(), "c", secret, "", nowhere)
 	fatal(t, err)
-	changes := a.OnChange(t.Context())
 	fresh := tokenKey{ID: "fresh", Secret: make([]byte, 32)}
 	if _, err := a.bucket.Put(t.Context(), tokenKeyKey, encode(tokenKeys{Keys: []tokenKey{fresh, first}})); err != nil {
 		t.Fatal(err)
 	}
-	add(t, a, Client{ID: "later", Workspace: "w"})
-	for <-changes != "later" {
-	}
+	synctest.Wait() // the watch has told
 	signIn(t, a, "c", old.AccessToken)
 	token, err := a.Token(t.Context(), "c", secret, "", nowhere)
 	fatal(t, err)

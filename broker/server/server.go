@@ -33,7 +33,8 @@ type Ingest interface {
 // Access signs clients in and tells when what it said no longer holds.
 type Access interface {
 	SignIn(ctx context.Context, userName string, password []byte, remote netip.Addr) (*access.Grants, error)
-	Recheck(ctx context.Context, g *access.Grants) (*access.Grants, error)
+	// Standing is an API client as the store has it, to renew its grants.
+	Standing(ctx context.Context, id string) (*access.Standing, error)
 	OnChange(ctx context.Context) <-chan string
 	// Present are the grants of an API client, for a will sent in its name.
 	Present(ctx context.Context, id string) (*access.Grants, error)
