@@ -3,6 +3,7 @@ package memory
 import (
 	"context"
 	"sync"
+	"time"
 
 	"maestrohub.io/uns/broker/state"
 )
@@ -58,14 +59,15 @@ func (t *tail) Next(ctx context.Context) ([]state.Entry, error) {
 	}
 }
 
-// enter puts the tail among the waiting ones unless there is something to read.
+// enter puts the tail among the waiting ones unless there is something to read: what is
+// too old and not dropped yet is not.
 func (t *tail) enter() (wait bool, err error) {
 	t.log.mu.Lock()
 	defer t.log.mu.Unlock()
 	if t.log.closed {
 		return false, state.ErrClosed
 	}
-	if t.at < t.log.next && t.log.first < t.log.next {
+	if max(t.at, t.log.firstAt(time.Now().UnixNano())) < t.log.next {
 		return false, nil
 	}
 	t.log.waiting[t] = struct{}{}
