@@ -49,14 +49,36 @@ type WillSender struct {
 // Deadline.MayAct for an own lost connection, Deadline.MayDecide for another's; by is
 // that Deadline's incarnation. After an error the will is to be tried again.
 func (s *WillSender) Send(ctx context.Context, w *Will, revision uint64, how Ending, by Incarnation, may func(time.Time) bool) (WillOutcome, error) {
-	return s.try(ctx, &Due{w, revision, how}, by, may)
+	d := &Due{w, revision, how}
+	outcome, err := s.decide(ctx, d, by, may)
+	if err == nil && outcome.decided() {
+		err = s.remove(ctx, d, by, may)
+	}
+	return outcome, err
 }
 
 // SendAtLast is Send that tries again, at intervals of pause, until it is decided what
-// becomes of the will. An error is ctx's.
+// becomes of the will: nobody else tries, as long as the incarnation lives. An error is
+// ctx's.
 func (s *WillSender) SendAtLast(ctx context.Context, d Due, by Incarnation, may func(time.Time) bool, pause time.Duration) (WillOutcome, error) {
 	for {
-		outcome, err := s.try(ctx, &d, by, may)
+		outcome, err := s.decide(ctx, &d, by, may)
+		if err == nil && outcome == WillElsewhere {
+			// A write that was refused says so little as one whose answer did not come: it may
+			// have been this one's own that is in its way, or nothing at all.
+			var over bool
+			if over, err = s.lookAgain(ctx, &d, by); err == nil && !over {
+				err = errBehind
+			}
+		}
+		for err == nil && outcome.decided() {
+			if err = s.remove(ctx, &d, by, may); err == nil {
+				return outcome, nil
+			}
+			if err = rest(ctx, pause); err != nil {
+				return outcome, err
+			}
+		}
 		if err == nil {
 			return outcome, nil
 		}
@@ -66,8 +88,37 @@ func (s *WillSender) SendAtLast(ctx context.Context, d Due, by Incarnation, may 
 	}
 }
 
-// try is one Send; the mark it leaves is d's from then on.
-func (s *WillSender) try(ctx context.Context, d *Due, by Incarnation, may func(time.Time) bool) (WillOutcome, error) {
+// errBehind says that a record is not as a write found it.
+var errBehind = errors.New("the record was read as it was before, or a write was refused for nothing")
+
+// lookAgain makes the will of a write that was refused what its record holds. over: the
+// record is gone, or another sender's.
+func (s *WillSender) lookAgain(ctx context.Context, d *Due, by Incarnation) (over bool, err error) {
+	r, err := s.Wills.Get(ctx, WillKey(d.Will.Connection))
+	switch {
+	case errors.Is(err, state.ErrNotFound):
+		return r.Revision >= d.Revision, nil // else the read lags
+	case err != nil:
+		return false, fmt.Errorf("read the will of %q: %w", d.Will.Client, err)
+	case r.Revision < d.Revision:
+		return false, nil
+	}
+	w, err := DecodeWill(r.Value)
+	if err != nil {
+		return false, fmt.Errorf("will of %q: %w", d.Will.Client, err)
+	}
+	if w.By != by && w.By != (Incarnation{}) {
+		return true, nil
+	}
+	d.Will, d.Revision = w, r.Revision
+	return false, nil
+}
+
+// decided reports whether nothing is left to do but to delete the record.
+func (o WillOutcome) decided() bool { return o == WillSent || o == WillDead || o == WillRefused }
+
+// decide is Send but for the end of the record; the mark it leaves is d's from then on.
+func (s *WillSender) decide(ctx context.Context, d *Due, by Incarnation, may func(time.Time) bool) (WillOutcome, error) {
 	if !may(time.Now()) {
 		return WillFenced, nil
 	}
@@ -85,7 +136,6 @@ func (s *WillSender) try(ctx context.Context, d *Due, by Incarnation, may func(t
 		return WillElsewhere, fmt.Errorf("mark the will of %q: %w", w.Client, err)
 	}
 	d.Will, d.Revision = &marked, revision
-	outcome := WillSent
 	dead, err := s.touch(ctx, &marked, d.How, may)
 	switch {
 	case errors.Is(err, errFenced) || err == nil && !may(time.Now()):
@@ -93,22 +143,37 @@ func (s *WillSender) try(ctx context.Context, d *Due, by Incarnation, may func(t
 	case err != nil:
 		return WillElsewhere, err
 	case dead:
-		outcome = WillDead
-	default:
-		if err := s.Publish(ctx, &marked); errors.Is(err, ErrWillRefused) {
-			outcome = WillRefused
-		} else if err != nil {
-			return WillElsewhere, fmt.Errorf("publish the will of %q: %w", w.Client, err)
+		return WillDead, nil
+	}
+	err = s.Publish(ctx, &marked)
+	switch {
+	case errors.Is(err, ErrWillRefused):
+		return WillRefused, nil
+	case err != nil:
+		return WillElsewhere, fmt.Errorf("publish the will of %q: %w", w.Client, err)
+	}
+	return WillSent, nil
+}
+
+// remove deletes the record of a will that is over. Left behind it would be sent again
+// when its incarnation ends: the same row, and for its subscribers another message.
+func (s *WillSender) remove(ctx context.Context, d *Due, by Incarnation, may func(time.Time) bool) error {
+	for may(time.Now()) {
+		_, err := s.Wills.Delete(ctx, WillKey(d.Will.Connection), d.Revision)
+		if err == nil {
+			return nil
+		}
+		if !errors.Is(err, state.ErrConflict) {
+			return fmt.Errorf("delete the will of %q: %w", d.Will.Client, err)
+		}
+		if over, err := s.lookAgain(ctx, d, by); err != nil || over {
+			return err
+		}
+		if err := rest(ctx, 5*time.Millisecond); err != nil {
+			return fmt.Errorf("delete the will of %q: %w", d.Will.Client, err)
 		}
 	}
-	// Left behind, the record is only sent again as the same row.
-	if !may(time.Now()) {
-		return WillFenced, nil
-	}
-	if _, err := s.Wills.Delete(ctx, WillKey(w.Connection), revision); err != nil && !errors.Is(err, state.ErrConflict) {
-		return outcome, fmt.Errorf("delete the will of %q: %w", w.Client, err)
-	}
-	return outcome, nil
+	return nil
 }
 
 var errFenced = errors.New("fenced")

@@ -19,6 +19,8 @@ type lying struct {
 	get    func(state.Record, error) (state.Record, error)
 	wrote  func(revision uint64, err error) (uint64, error)
 	before func()
+	// instead, if it returns an error, is the answer to a write that is not made.
+	instead func() error
 }
 
 func (l *lying) Get(ctx context.Context, key string) (state.Record, error) {
@@ -40,7 +42,21 @@ func (l *lying) Update(ctx context.Context, key string, value []byte, revision u
 	if l.before != nil {
 		l.before()
 	}
+	if l.instead != nil {
+		if err := l.instead(); err != nil {
+			return 0, err
+		}
+	}
 	return l.answer(l.Bucket.Update(ctx, key, value, revision))
+}
+
+func (l *lying) Delete(ctx context.Context, key string, revision uint64) (uint64, error) {
+	if l.instead != nil {
+		if err := l.instead(); err != nil {
+			return 0, err
+		}
+	}
+	return l.answer(l.Bucket.Delete(ctx, key, revision))
 }
 
 func (l *lying) Create(ctx context.Context, key string, value []byte) (uint64, error) {
@@ -335,4 +351,59 @@ func TestAWillThatCouldNotBeSentIsSentLater(t *testing.T) {
 			t.Errorf("tried with timestamps %d: more than one row", tried)
 		}
 	})
+}
+
+// The store answers a write of the will's record as it pleases: nobody else sends the will
+// while its replica lives, so it is sent for all that, once, and no record stays that
+// would have it sent again.
+func TestAWillIsSentWhateverTheStoreAnswersAboutItsRecord(t *testing.T) {
+	lies := map[string]struct{ instead, landed error }{
+		"refused for nothing":          {instead: state.ErrConflict},
+		"not made, and unknown":        {instead: state.ErrUnknown},
+		"the store is away":            {instead: state.ErrUnavailable},
+		"landed, and unknown":          {landed: state.ErrUnknown},
+		"landed, and refused as known": {landed: state.ErrConflict},
+	}
+	for lie, answer := range lies {
+		for write, name := range []string{"the mark", "the deletion", "the mark again"} {
+			t.Run(name+" "+lie, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					s := newSending(t)
+					s.owner(Owner{Connection: id(1), Incarnation: decider})
+					writes := 0
+					at := func() bool { return writes == write || name == "the mark again" && writes == 0 }
+					s.wills.instead = func() error {
+						if at() && answer.instead != nil {
+							writes++
+							return answer.instead
+						}
+						return nil
+					}
+					s.wills.wrote = func(revision uint64, err error) (uint64, error) {
+						lied := at() && answer.landed != nil
+						if writes++; lied {
+							return 0, answer.landed
+						}
+						return revision, err
+					}
+					// What is read after a write may be from before it.
+					lag := 2
+					old, _ := s.wills.Bucket.Get(t.Context(), WillKey(id(1)))
+					s.wills.get = func(r state.Record, err error) (state.Record, error) {
+						if lag > 0 {
+							lag--
+							return old, nil
+						}
+						return r, err
+					}
+					ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+					defer cancel()
+					outcome, err := s.sender.SendAtLast(ctx, Due{s.will, s.revision, Lost}, decider, func(time.Time) bool { return true }, time.Second)
+					if err != nil || outcome != WillSent || len(s.sent) != 1 || s.left() {
+						t.Errorf("outcome %v, error %v, sent %d times, record left %v; want it sent once and the record gone", outcome, err, len(s.sent), s.left())
+					}
+				})
+			})
+		}
+	}
 }
