@@ -240,8 +240,8 @@ func (w *world) publisherOf(topic string) *publisher {
 
 // checkOnce: from a publisher at QoS 2 to a subscriber at QoS 2 a value comes once. The
 // exceptions that are documented: its publisher had to send it again without a PUBREC
-// because the replica ended between storing and recording, or because it moved while the
-// two replicas were not linked.
+// because the replica ended between storing and recording, or because it moved, or a
+// CONNECT of its from before was taken, while the two replicas were not linked.
 func (w *world) checkOnce(s *subscriber) {
 	if s.qos != 2 {
 		return
@@ -264,7 +264,7 @@ func (w *world) checkOnce(s *subscriber) {
 				}
 				v := p.sent[number-1]
 				excused := slices.ContainsFunc(v.repeats, func(r repeat) bool {
-					return r.from.endedBetween(r.since, r.until.Add(time.Second)) || r.from != r.to && w.apart(r.from, r.to, r.since, r.until.Add(time.Second))
+					return r.from.endedBetween(r.since, r.until.Add(time.Second)) || p.takenApart(r.from, r.since, r.until.Add(time.Second))
 				})
 				if excused && len(list) <= 1+len(v.repeats) {
 					w.counted.OnceExcused++
@@ -304,7 +304,7 @@ func (w *world) checkWills() {
 		for _, l := range d.lives {
 			sent := rows[fmt.Sprintf("w/%s %d", d.id, l.number)]
 			say := func(what string) {
-				w.violate("%s: the will of connection %d at %s (%s to %s, %s; back %s) was %s", d.id, l.number, l.node.name, w.trace.since(l.from), w.trace.since(l.to), l.how, w.trace.since(l.back), what)
+				w.violate("%s: the will of CONNECT %d at %s (%s to %s, %s; back %s) was %s", d.id, l.number, l.node.name, w.trace.since(l.from), w.trace.since(l.to), l.how, w.trace.since(l.back), what)
 			}
 			if sent > 1 {
 				say(fmt.Sprintf("sent %d times", sent))

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"maestrohub.io/uns/broker/mqtt"
@@ -37,6 +38,7 @@ type device struct {
 	moved    bool         // it goes elsewhere and leaves nc open
 	where    func() *node // it connects to; nil: to any
 	user     string       // the API client it is of; "": that of most
+	calls    []call
 	// olds are connections it left open, to be taken over.
 	olds []*old
 }
@@ -60,7 +62,7 @@ var errOnPurpose = fmt.Errorf("%w on purpose", errLost)
 const patience = 40 * time.Second
 
 // connect opens a connection to some replica, again and again until it is accepted.
-func (d *device) connect(ctx context.Context, receiveMaximum uint16, will *mqtt.Will) (mqtt.Connack, error) {
+func (d *device) connect(ctx context.Context, receiveMaximum uint16, will func() *mqtt.Will) (mqtt.Connack, error) {
 	for failures := 0; ; failures++ {
 		ack, err := d.try(ctx, receiveMaximum, will)
 		if err == nil {
@@ -71,6 +73,24 @@ func (d *device) connect(ctx context.Context, receiveMaximum uint16, will *mqtt.
 			return ack, fmt.Errorf("%s does not get in: %w", d.id, err)
 		}
 	}
+}
+
+// call is a CONNECT a device has sent, answered or not.
+type call struct {
+	to *node
+	at time.Time
+}
+
+// takenLate is how long after it was sent a CONNECT may still be taken that its device has
+// given up: connectBudget, and as long as it may have been held on its way.
+const takenLate = 50 * time.Second
+
+// takenApart reports whether a replica may have lost the device within a time to another
+// that was not linked with it, and took a CONNECT from before.
+func (d *device) takenApart(n *node, from, to time.Time) bool {
+	return slices.ContainsFunc(d.calls, func(c call) bool {
+		return c.at.After(from.Add(-takenLate)) && c.at.Before(to) && d.w.apart(n, c.to, from, to)
+	})
 }
 
 // sleep waits, or until ctx ends.
@@ -85,7 +105,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-func (d *device) try(ctx context.Context, receiveMaximum uint16, will *mqtt.Will) (ack mqtt.Connack, err error) {
+func (d *device) try(ctx context.Context, receiveMaximum uint16, will func() *mqtt.Will) (ack mqtt.Connack, err error) {
 	if d.nc != nil {
 		d.lastEnd = time.Now()
 		if !d.moved && d.r.IntN(2) == 0 {
@@ -117,9 +137,13 @@ func (d *device) try(ctx context.Context, receiveMaximum uint16, will *mqtt.Will
 		expiry = 0
 	}
 	d.went, d.heard = time.Now(), time.Now()
+	d.calls = append(d.calls, call{n, d.went})
 	d.nc = nc
 	p := mqtt.Connect{Version: d.version, ClientID: d.id, CleanStart: d.clean, KeepAlive: 60, SessionExpiry: expiry, ReceiveMaximum: receiveMaximum,
-		Username: cmp.Or(d.user, user), HasUsername: true, Password: []byte(secret), HasPassword: true, RequestProblemInformation: true, Will: will}
+		Username: cmp.Or(d.user, user), HasUsername: true, Password: []byte(secret), HasPassword: true, RequestProblemInformation: true}
+	if will != nil {
+		p.Will = will()
+	}
 	d.out = p.Append(d.out, d.version)
 	if err := d.flush(); err != nil {
 		return ack, err

@@ -13,12 +13,13 @@ import (
 type willing struct {
 	device
 	delay uint32 // of its will, seconds
+	asked int    // CONNECTs it has sent
 	lives []*lived
 }
 
 // lived is one connection with a will.
 type lived struct {
-	number  int
+	number  int // of its CONNECT: one before it may have been taken, and its CONNACK lost
 	node    *node
 	from    time.Time // the CONNACK was read
 	to      time.Time // the connection ended for the device
@@ -30,22 +31,25 @@ type lived struct {
 // run connects, stays, goes in one way or another, and is back sooner or later, or not
 // at all.
 func (d *willing) run(ctx context.Context) {
+	will := func() *mqtt.Will {
+		d.asked++
+		return &mqtt.Will{Topic: inbox + "w/" + d.id, Payload: fmt.Append(nil, d.asked), QoS: 1, Delay: d.delay}
+	}
+	var last *lived
 	for ctx.Err() == nil {
-		number := len(d.lives) + 1
-		will := &mqtt.Will{Topic: inbox + "w/" + d.id, Payload: fmt.Append(nil, number), QoS: 1, Delay: d.delay}
 		_, err := d.connect(ctx, 10, will)
 		if err != nil {
 			// Its CONNECT may have been taken all the same, and then its next will counts.
-			if number > 1 && !d.went.Before(d.lives[number-2].to) {
-				d.lives[number-2].calling = d.went
+			if last != nil && !d.went.Before(last.to) {
+				last.calling = d.went
 			}
 			return
 		}
-		if number > 1 {
-			last := d.lives[number-2]
+		if last != nil {
 			last.back, last.calling = d.answered, d.went
 		}
-		l := &lived{number: number, node: d.at, from: d.answered}
+		l := &lived{number: d.asked, node: d.at, from: d.answered}
+		last = l
 		d.lives = append(d.lives, l)
 		until := time.Now().Add(time.Second + time.Duration(d.r.Int64N(int64(90*time.Second))))
 		err = d.stay(ctx, until)
@@ -70,7 +74,7 @@ func (d *willing) run(ctx context.Context) {
 		} else if d.r.IntN(2) == 0 {
 			away = 0 // as a device does that loses its connection
 		}
-		d.w.trace.say("%s: connection %d at %s ended: %s; it is away for %v", d.id, number, l.node.name, l.how, away)
+		d.w.trace.say("%s: the connection of CONNECT %d at %s ended: %s; it is away for %v", d.id, l.number, l.node.name, l.how, away)
 		if d.r.IntN(12) == 0 && l.how != "left open" {
 			return // for good
 		}
