@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,20 +16,21 @@ func TestCITellsAMachineThatCannotFromALabThatBroke(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for kubelab, want := range map[int]struct {
+	for kubelab, want := range map[string]struct {
 		code int
 		e2e  bool
 		last string
 	}{
-		0: {0, true, "30 passed, 0 failed, 0 skipped"},
-		3: {0, false, "20 passed, 0 failed, 1 skipped"},
-		1: {1, false, "20 passed, 1 failed, 0 skipped"},
+		"true":                     {0, true, "30 passed, 0 failed, 0 skipped"},
+		"[ $1 != up ] || exit 3":   {0, false, "20 passed, 0 failed, 1 skipped"},
+		"[ $1 != up ] || exit 1":   {1, false, "20 passed, 1 failed, 0 skipped"},
+		"[ $1 != down ] || exit 1": {1, true, "30 passed, 1 failed, 0 skipped"},
 	} {
 		dir := t.TempDir()
 		for path, text := range map[string]string{
 			"tools/setup/install": "", "path/go": "",
 			"path/make":                       `echo "make $1"; echo "0 0 $(($(cut -d' ' -f1 "$TESTREPORT_TOTAL" 2>/dev/null || echo 0) + 10))" | awk '{ print $3 " passed, 0 failed, 0 skipped" }' >"$TESTREPORT_TOTAL.new"; mv "$TESTREPORT_TOTAL.new" "$TESTREPORT_TOTAL"; cat "$TESTREPORT_TOTAL"`,
-			".cache/kubelab/programs/kubelab": fmt.Sprintf("echo 'kubelab: why not' >&2; exit %d", kubelab),
+			".cache/kubelab/programs/kubelab": "echo 'kubelab: why not' >&2; " + kubelab,
 		} {
 			path = filepath.Join(dir, path)
 			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -55,8 +55,8 @@ func TestCITellsAMachineThatCannotFromALabThatBroke(t *testing.T) {
 		out, _ := cmd.CombinedOutput()
 		lines := strings.Split(strings.TrimSpace(string(out)), "\n")
 		if cmd.ProcessState.ExitCode() != want.code || lines[len(lines)-1] != want.last ||
-			strings.Contains(string(out), "make e2e\n") != want.e2e || strings.Contains(string(out), "why not") == want.e2e {
-			t.Errorf("kubelab up ended with %d: want exit code %d, %q, e2e %v; it ended with %d and printed\n%s", kubelab, want.code, want.last, want.e2e, cmd.ProcessState.ExitCode(), out)
+			strings.Contains(string(out), "make e2e\n") != want.e2e || strings.Contains(string(out), "why not") != (want.code != 0 || !want.e2e) {
+			t.Errorf("where kubelab does %q: want exit code %d, %q, e2e %v; it ended with %d and printed\n%s", kubelab, want.code, want.last, want.e2e, cmd.ProcessState.ExitCode(), out)
 		}
 	}
 }

@@ -1,10 +1,12 @@
 package lab
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -68,8 +70,33 @@ func (l *Lab) down(ctx context.Context) error {
 	if err := l.forget(); err != nil {
 		return err
 	}
+	if left := all.traces(); len(left) > 0 {
+		return fmt.Errorf("the lab is down and has left behind: %s", strings.Join(left, ", "))
+	}
 	l.Say("the lab is down, %v", time.Since(began).Round(10*time.Millisecond))
 	return nil
+}
+
+// traces are what of a lab is on the machine. None is to be once it is down.
+func (l *Lab) traces() (left []string) {
+	left = append(left, l.network().Present()...)
+	if machine.Cgroup(bridge).There() {
+		left = append(left, "cgroup "+bridge)
+	}
+	if files, err := l.runtimeFiles(); err == nil {
+		left = append(left, files...)
+	}
+	if _, err := os.Stat(l.Dir); err == nil {
+		left = append(left, l.Dir)
+	}
+	commands, _ := filepath.Glob("/proc/[0-9]*/cmdline") // its one error is of the pattern
+	for _, c := range commands {
+		line, err := os.ReadFile(c)
+		if err == nil && bytes.Contains(line, []byte(l.Dir+"/")) {
+			left = append(left, fmt.Sprintf("process %s", bytes.ReplaceAll(bytes.TrimRight(line, "\x00"), []byte{0}, []byte{' '})))
+		}
+	}
+	return left
 }
 
 // forget deletes the folder, in which nothing is mounted any more.

@@ -1,8 +1,10 @@
 package lab
 
 import (
+	"context"
 	"net/netip"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -176,6 +178,40 @@ func TestAHalfUpLabIsSaid(t *testing.T) {
 			}
 			return
 		}
+	}
+}
+
+func TestWhatALabHasLeftIsFound(t *testing.T) {
+	l := plan(t, 1)
+	l.Dir = filepath.Join(t.TempDir(), "lab")
+	mine := func() (left []string) {
+		for _, trace := range l.traces() { // those of a lab that is up have other names
+			if strings.Contains(trace, l.Dir) {
+				left = append(left, trace)
+			}
+		}
+		return left
+	}
+	if left := mine(); len(left) > 0 {
+		t.Fatalf("a lab that never was has left %q", left)
+	}
+	if err := os.Mkdir(l.Dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	stays := exec.CommandContext(ctx, "sh", "-c", "read line", l.Dir+"/n1/kubelet")
+	in, err := stays.StdinPipe() // never closed, so that it waits
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	if err := stays.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { cancel(); _ = stays.Wait() }()
+	want := []string{l.Dir, "process sh -c read line " + l.Dir + "/n1/kubelet"}
+	if left := mine(); !slices.Equal(left, want) {
+		t.Errorf("left: %q, want %q", left, want)
 	}
 }
 

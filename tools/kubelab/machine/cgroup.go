@@ -191,6 +191,20 @@ func (c Cgroup) Kill(ctx context.Context) error {
 	}
 }
 
+// There reports whether any hierarchy has the group.
+func (c Cgroup) There() bool {
+	roots, err := hierarchies()
+	if err != nil {
+		return false // then there are no groups
+	}
+	for _, root := range roots {
+		if _, err := os.Stat(filepath.Join(root, string(c))); err == nil {
+			return true
+		}
+	}
+	return false
+}
+
 // Remove removes the group, in which no process may be, and those below it.
 func (c Cgroup) Remove() error {
 	roots, err := hierarchies()
