@@ -24,17 +24,20 @@ func (i *Ingest) address(name string, g *access.Grants) (topic.Inbox, *model.Wor
 		if errors.As(err, &grammar) {
 			inbox := grammar.Format
 			if g != nil {
-				inbox = i.o.Grammar.Inbox(g.Workspace(), g.ClientID(), "<topic>")
+				inbox = i.inboxOf(g)
 			}
 			detail = grammar.Reason + "; publish to " + inbox
 		}
 		return in, nil, Outcome{Refusal: NotInbox, Detail: detail}
 	}
-	if g == nil || in.Workspace != g.Workspace() {
+	if g == nil {
 		return in, nil, Outcome{Refusal: OtherWorkspace, Detail: fmt.Sprintf("workspace %q is not this client's", in.Workspace)}
 	}
+	if in.Workspace != g.Workspace() {
+		return in, nil, Outcome{Refusal: OtherWorkspace, Detail: fmt.Sprintf("workspace %q is not this client's; publish to %s", in.Workspace, i.inboxOf(g))}
+	}
 	if in.Client != g.ClientID() {
-		return in, nil, Outcome{Refusal: OtherInbox, Detail: fmt.Sprintf("inbox of client %q, signed in as %q", in.Client, g.ClientID())}
+		return in, nil, Outcome{Refusal: OtherInbox, Detail: fmt.Sprintf("inbox of client %q, signed in as %q; publish to %s", in.Client, g.ClientID(), i.inboxOf(g))}
 	}
 	if n := len(name); i.o.MaxTopicBytes > 0 && n > i.o.MaxTopicBytes {
 		return in, nil, Outcome{Refusal: TopicInvalid, Detail: fmt.Sprintf("topic of %d bytes; at most %d are allowed", n, i.o.MaxTopicBytes)}
@@ -52,6 +55,11 @@ func (i *Ingest) address(name string, g *access.Grants) (topic.Inbox, *model.Wor
 		return in, nil, Outcome{Refusal: OtherWorkspace, Detail: fmt.Sprintf("workspace %q is not in the model", in.Workspace)}
 	}
 	return in, ws, Outcome{}
+}
+
+// inboxOf is where a client publishes to, for who reads a refusal.
+func (i *Ingest) inboxOf(g *access.Grants) string {
+	return i.o.Grammar.Inbox(g.Workspace(), g.ClientID(), "<topic>")
 }
 
 // admit takes a publish through the chain up to the historian: inbox, grant,

@@ -200,9 +200,11 @@ func TestThePageShowsAClusterWhileAReplicaDies(t *testing.T) {
 	do("heal", "mesh")
 	w.says("#verdict", "All 3 replicas serve.")
 
+	w.try(`(window.verdicts = [], new MutationObserver(() => verdicts.push(document.querySelector("#verdict").innerText)).observe(document.querySelector("#verdict"), {childList: true}))`)
 	d.Replicas[2].Kill()
 	w.says("#problems", d.Replicas[0].ID+" cannot reach "+d.Replicas[2].ID, "Runbook: MaestroHubUNSBrokerMeshLinksDown")
-	w.says("#verdict", "2 of 3")
+	w.says("#verdict", "2 of 3 replicas are known to serve; one does not answer.")
+	w.until("it is never said to serve while it is dead", `verdicts.every(v => !v.includes("does not answer") || v.includes("2 of 3")) || verdicts.join("; then: ")`)
 	w.picture("5-killed")
 	w.until("the dead one is judged gone", fmt.Sprintf(`!document.querySelector("#replicas").innerText.includes(%q)`, d.Replicas[2].ID))
 	w.says("#verdict", "2 of 3 replicas serve; one is missing.", "The 2 that serve are linked.")

@@ -6,6 +6,7 @@ import { draw } from "./rates.js";
 
 const $ = (id) => document.getElementById(id);
 let shown = null; // the overview on the page
+const silent = { by: "", since: new Map() }; // since when the one that answers cannot ask a replica, in its time
 
 // node makes an element: props are properties, children text or nodes.
 function node(name, props = {}, ...children) {
@@ -37,6 +38,7 @@ export function show(overview, rates) {
   if (overview) {
     shown = overview;
     shown.rates = rates.take(overview);
+    listen(overview);
   }
   if (!shown) return;
   const o = shown;
@@ -61,9 +63,20 @@ function runbook(o, page) {
 // more: the configuration alone says that it is missing.
 const total = (o) => Math.max(o.expected, o.replicas.length);
 
-// serves is whether a replica serves devices: it says so itself or, where it cannot be
-// asked, renews its lease (every T / 10) and has not said otherwise in it.
-const serves = (o, r) => (r.report ? r.report.ready : r.phase === "serving" && r.leaseAgeSeconds < o.memberTTLSeconds / 2);
+// listen notes which replicas do not answer, and since when.
+function listen(o) {
+  if (silent.by !== o.replica) silent.since.clear();
+  silent.by = o.replica;
+  for (const r of o.replicas) {
+    if (r.report) silent.since.delete(r.replica);
+    else if (!silent.since.has(r.replica)) silent.since.set(r.replica, Date.parse(o.at));
+  }
+}
+
+// serves is whether a replica serves devices for certain: it says so itself or, where it
+// cannot be asked, goes on renewing its lease (every T / 10) and has not said otherwise in
+// it. That the lease is young is not enough: one that was killed has renewed it just before.
+const serves = (o, r) => (r.report ? r.report.ready : r.phase === "serving" && r.leaseAgeSeconds < o.memberTTLSeconds / 4 && r.leaseAgeSeconds + 0.5 < (Date.parse(o.at) - silent.since.get(r.replica)) / 1000);
 
 const many = (n, one, more) => (n === 1 ? one : `${n} ${more}`);
 
@@ -74,7 +87,7 @@ function problems(o) {
   const unreached = o.replicas.filter((r) => !r.report).length;
   const missing = total(o) - o.replicas.length;
   if (missing) {
-    list.push({ tone: "warn", title: `${many(missing, "One replica is", "replicas are")} missing`, page: "not-ready.md",
+    list.push({ tone: "warn", title: `${many(missing, "One replica is", "replicas are")} missing`, page: "not-ready.md#missing",
       words: `There should be ${total(o)} (modules.uns.replicas), and ${many(o.replicas.length, "one is a member", "are members")} of the cluster. Devices are served by those, with their sessions. See why the missing ${missing === 1 ? "one does" : "ones do"} not run: its pod or process, then its log.` });
   }
   for (const r of o.replicas) {
@@ -117,13 +130,13 @@ function linked(o) {
 
 function verdict(o, found) {
   const all = total(o), serving = o.replicas.filter((r) => serves(o, r)).length;
-  const missing = all - o.replicas.length, silent = o.replicas.filter((r) => !r.report).length;
+  const missing = all - o.replicas.length, unheard = o.replicas.filter((r) => !r.report).length;
   const tone = !serving ? "bad" : found.length ? "warn" : "good";
   // One that is cut off knows of itself only.
-  const alone = !serving && silent > 0;
-  const first = [alone ? `${o.replica}, which answers, does not serve devices; whether the others do, it cannot know` : !serving ? "No replica serves devices" : serving < all ? `${serving} of ${all} replicas serve` : all === 1 ? "Serving" : `All ${all} replicas serve`];
+  const alone = !serving && unheard > 0;
+  const first = [alone ? `${o.replica}, which answers, does not serve devices; whether the others do, it cannot know` : !serving ? "No replica serves devices" : serving < all ? `${serving} of ${all} replicas ${unheard ? "are known to serve" : "serve"}` : all === 1 ? "Serving" : `All ${all} replicas serve`];
   if (missing) first.push(`${many(missing, "one is", "are")} missing`);
-  if (silent && !alone) first.push(many(silent, "one does not answer", "do not answer"));
+  if (unheard && !alone) first.push(many(unheard, "one does not answer", "do not answer"));
   if (serving && first.length === 1 && found.length) first.push(many(found.length, "one thing needs attention", "things need attention"));
   const clients = Object.values(o.shared?.owners || {}).reduce((a, b) => a + b, 0);
   const second = o.shared ? `Cluster: ${linked(o)} ${clients.toLocaleString("en")} ${clients === 1 ? "client" : "clients"} connected.` : `Cluster: ${linked(o)}`;
