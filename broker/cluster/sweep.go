@@ -24,6 +24,8 @@ type Stock struct {
 	Received map[string]Stored[*Received]
 	Wills    map[string]Stored[*Will] // by WillKey
 	Routes   map[string]Stored[*Route]
+	// Arrived is when the CONNECTs that are under way arrived, by client id.
+	Arrived map[string]time.Time
 }
 
 // Reason says why the sweep writes.
@@ -81,6 +83,9 @@ type Sweep struct {
 	Most time.Duration
 	// Offline is maxOfflineSessions, over the whole cluster.
 	Offline int
+	// Since is when this replica saw an owner's connection end, by its own clock; seen is
+	// false if it did not, and the clock of who wrote it counts. nil: it saw none.
+	Since func(client string, o *Owner) (since time.Time, seen bool)
 
 	ownerless map[string]time.Time // when a session without an owner was first seen
 }
@@ -129,18 +134,24 @@ func (s *Sweep) owners(acts []Act, now time.Time, floor Format, k *Stock, ending
 			continue
 		}
 		_, session := k.Sessions[client]
-		if !session && now.Sub(o.ended()) >= s.Most+state.TombstoneAge {
+		if !session && now.Sub(s.ended(client, o)) >= s.Most+state.TombstoneAge {
 			acts = append(acts, remove(OwnerForgotten, state.Sessions, client, client, o.Revision))
 		}
 	}
 	return acts
 }
 
-func (s Stored[T]) ended() time.Time {
-	if o, ok := any(s.Record).(Owner); ok && o.Ended != 0 {
-		return time.Unix(0, o.Ended)
+// ended is when an owner's connection ended.
+func (s *Sweep) ended(client string, o Stored[Owner]) time.Time {
+	if s.Since != nil {
+		if since, seen := s.Since(client, &o.Record); seen {
+			return since
+		}
 	}
-	return s.Time
+	if o.Record.Ended != 0 {
+		return time.Unix(0, o.Record.Ended)
+	}
+	return o.Time
 }
 
 // sessions ends those offline for longer than they may be, and of those offline for
@@ -159,7 +170,7 @@ func (s *Sweep) sessions(acts []Act, now time.Time, k *Stock) []Act {
 		case there && o.Record.Ending == Held:
 			continue // connected, or not yet marked
 		case there:
-			since = o.ended()
+			since = s.ended(client, o)
 		default:
 			// The owners' bucket was lost: whether and since when it is offline
 			// is not known, so it counts from now.
@@ -169,7 +180,11 @@ func (s *Sweep) sessions(acts []Act, now time.Time, k *Stock) []Act {
 			}
 			ownerless[client] = since
 		}
-		if now.Sub(since) >= r.Record.Lifetime(s.Most) {
+		lifetime := r.Record.Lifetime(s.Most)
+		if at, back := k.Arrived[client]; back && at.Sub(since) < lifetime {
+			continue // it was in time, and is being let in
+		}
+		if now.Sub(since) >= lifetime {
 			acts = append(acts, k.end(SessionExpired, client))
 		} else if now.Sub(since) > s.Grace {
 			list = append(list, offline{client, since})

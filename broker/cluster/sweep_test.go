@@ -23,7 +23,7 @@ func ago(seconds int) time.Time { return noon.Add(-time.Duration(seconds) * time
 
 func newStock() *stock {
 	return &stock{Stock: Stock{map[string]Stored[Owner]{}, map[string]Stored[*Session]{}, map[string]Stored[*Cursor]{},
-		map[string]Stored[*Received]{}, map[string]Stored[*Will]{}, map[string]Stored[*Route]{}},
+		map[string]Stored[*Received]{}, map[string]Stored[*Will]{}, map[string]Stored[*Route]{}, map[string]time.Time{}},
 		ended: map[Incarnation]Ending{life1("dead", 1): EndedGone}}
 }
 
@@ -88,6 +88,36 @@ func TestASessionEndsWhenItsExpiryIsOver(t *testing.T) {
 	expectActs(t, s.decide(newSweep(), noon),
 		"mark_ended mqtt-sessions killed @9",
 		"expired mqtt-session-state bounded @8", "expired mqtt-session-state over @6")
+}
+
+// A device that was back in time, by its CONNECT, keeps its session for as long as that is
+// under way, however long the store takes over it.
+func TestASessionDoesNotEndUnderAConnectThatWasInTime(t *testing.T) {
+	s := newStock()
+	for n, client := range []string{"in time", "late", "away"} {
+		s.owner(client, Owner{Ending: Lost}, 65)
+		s.session(client, byte(n), 60)
+	}
+	s.Arrived["in time"], s.Arrived["late"] = ago(6), ago(5)
+	expectActs(t, s.decide(newSweep(), noon), "expired mqtt-session-state away @6", "expired mqtt-session-state late @4")
+	w := newSweep()
+	w.Offline = 0 // nor is it a surplus
+	s.Arrived["late"], s.Arrived["away"] = ago(7), ago(7)
+	expectActs(t, s.decide(w, noon))
+}
+
+// How long a session was offline is counted by this replica's own clock where it saw the
+// end: that of whoever wrote it may be wrong, either way.
+func TestTheClockOfAnotherReplicaEndsNoSession(t *testing.T) {
+	s, w := newStock(), newSweep()
+	for n, client := range []string{"behind", "ahead", "unseen"} {
+		s.owner(client, Owner{Ending: Lost}, []int{600, -600, 60}[n])
+		s.session(client, byte(n), 60)
+	}
+	w.Since = func(client string, _ *Owner) (time.Time, bool) { return ago(10), client != "unseen" }
+	expectActs(t, s.decide(w, noon), "expired mqtt-session-state unseen @6")
+	expectActs(t, s.decide(w, noon.Add(50*time.Second)),
+		"expired mqtt-session-state ahead @4", "expired mqtt-session-state behind @2", "expired mqtt-session-state unseen @6")
 }
 
 // The owners' bucket is "rebuilt": without it no session may end at once.

@@ -356,6 +356,7 @@ func (t *term) sweep(ctx context.Context) {
 		!snapshot(&t.received, &k.Received) || !snapshot(&t.willed, &k.Wills) || !snapshot(&t.routes, &k.Routes) {
 		return
 	}
+	t.withWills(func(w *Wills) { k.Arrived = w.Arrived(time.Now()) })
 	acts := t.Sweep.Decide(time.Now(), t.Member.Floor(), k, t.Member.Ending)
 	for len(acts) > 0 {
 		n := 1

@@ -122,6 +122,17 @@ func (s *Wills) Returning(client string, now time.Time) {
 	s.returning[client] = returning{now, now.Add(s.budget)}
 }
 
+// Arrived is when the CONNECTs arrived that may still be under way, by client.
+func (s *Wills) Arrived(now time.Time) map[string]time.Time {
+	all := make(map[string]time.Time, len(s.returning))
+	for client, r := range s.returning {
+		if now.Before(r.until) {
+			all[client] = r.at
+		}
+	}
+	return all
+}
+
 // SessionEnded notes that the client's session ended before its expiry: a will does
 // not wait longer than its session, beyond the grace.
 func (s *Wills) SessionEnded(client string) {

@@ -95,7 +95,7 @@ type knownSession struct {
 func (s *Server) SetCluster(ctx context.Context, c Cluster) error {
 	sh := &shared{Cluster: c, server: s, known: make(map[string]*knownSession), foreign: make(map[string]*cluster.Route),
 		reports: make(map[string]report), changed: make(chan struct{})}
-	sh.holders.records, sh.holders.names = make(map[string]knownOwner), make(map[string]string)
+	sh.holders.began, sh.holders.records, sh.holders.names = time.Now(), make(map[string]knownOwner), make(map[string]string)
 	sh.own.shared = sh
 	sh.own.count = make(map[string]*ownRoute)
 	for name, b := range map[string]*state.Bucket{state.Sessions: &sh.owners, state.SessionState: &sh.sessions, state.SessionCursor: &sh.cursors,

@@ -34,7 +34,7 @@ func (c *connection) handshake() bool {
 		c.refuse(&p, r)
 		return false
 	}
-	arrived := time.Now()
+	c.arrived = time.Now()
 	_ = c.nc.SetReadDeadline(time.Time{})
 	// The budget runs from the arrival of the CONNECT; the credential check may
 	// take half of it.
@@ -46,7 +46,7 @@ func (c *connection) handshake() bool {
 		return false
 	}
 	c.server.metrics.ConnectsAccepted.WithLabelValues(c.version.String()).Inc()
-	c.server.metrics.ConnectSeconds.Observe(time.Since(arrived).Seconds())
+	c.server.metrics.ConnectSeconds.Observe(time.Since(c.arrived).Seconds())
 	return true
 }
 

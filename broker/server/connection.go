@@ -24,6 +24,7 @@ type connection struct {
 	reader *packetReader
 
 	// Set before others know the connection, and fixed from then on.
+	arrived  time.Time // its CONNECT
 	client   *client
 	lock     *sync.Mutex // the client's
 	identity string      // the API client

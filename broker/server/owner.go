@@ -61,14 +61,14 @@ func (c *connection) takeOver(ctx context.Context, p *mqtt.Connect, grants *acce
 		}
 	}
 	for {
-		if known && f.foreign(grants, sh) {
+		if known && c.foreign(f, id, grants) {
 			// What is known may be old: another identity is refused only by what is stored.
 			known = false
 			if f, err = sh.read(ctx, id, everything); err != nil {
 				return false, err
 			}
 		}
-		if f.foreign(grants, sh) {
+		if c.foreign(f, id, grants) {
 			return false, errForeign
 		}
 		var beside chan *found
@@ -115,7 +115,7 @@ func (c *connection) takeOver(ctx context.Context, p *mqtt.Connect, grants *acce
 		}
 		f.owner, f.ownerRevision = owner, revision
 	}
-	if f.another(grants) {
+	if c.another(f, id, grants) {
 		// Another identity's after all: given back at once.
 		return false, errForeign
 	}
@@ -271,23 +271,24 @@ func (sh *shared) read(ctx context.Context, id string, w which) (*found, error) 
 
 // foreign reports whether the identifier is another identity's: by its session, or
 // by a connection of it that is open.
-func (f *found) foreign(grants *access.Grants, sh *shared) bool {
-	return f.another(grants) || f.owner != nil && f.owner.Identity != grants.ClientID() && f.owner.Ending == cluster.Held &&
-		sh.Member.Ending(f.owner.Incarnation) == cluster.Held
+func (c *connection) foreign(f *found, id string, grants *access.Grants) bool {
+	return c.another(f, id, grants) || f.owner != nil && f.owner.Identity != grants.ClientID() && f.owner.Ending == cluster.Held &&
+		c.server.shared.Member.Ending(f.owner.Incarnation) == cluster.Held
 }
 
 // another reports whether the session is another identity's.
-func (f *found) another(grants *access.Grants) bool {
-	return f.session != nil && f.session.Identity != grants.ClientID() && !f.expired()
+func (c *connection) another(f *found, id string, grants *access.Grants) bool {
+	return f.session != nil && f.session.Identity != grants.ClientID() && !c.expired(f, id)
 }
 
-// expired reports whether the session's expiry has run out since its connection
-// ended: the sweep may be late.
-func (f *found) expired() bool {
+// expired reports whether the session's expiry had run out, since its connection ended,
+// when this one's CONNECT arrived: the sweep may be late, and so may the store be.
+func (c *connection) expired(f *found, id string) bool {
 	if f.session == nil || f.owner == nil || f.owner.Ending == cluster.Held || f.owner.Ended == 0 {
 		return false
 	}
-	return time.Since(time.Unix(0, f.owner.Ended)) > time.Duration(f.session.Expiry)*time.Second
+	since, _ := c.server.shared.holders.offlineSince(id, f.owner)
+	return c.arrived.Sub(since) > time.Duration(f.session.Expiry)*time.Second
 }
 
 // claimOwner writes this connection's owner record over what was found.
@@ -404,7 +405,7 @@ func (c *connection) confirm(ctx context.Context, p *mqtt.Connect, grants *acces
 	}
 	sh, id, floor := c.server.shared, p.ClientID, c.server.shared.Member.Floor()
 	expiry := c.sessionExpiry(p)
-	keep := f.session != nil && !p.CleanStart && !f.expired() && f.session.Workspace == grants.Workspace()
+	keep := f.session != nil && !p.CleanStart && !c.expired(f, id) && f.session.Workspace == grants.Workspace()
 	if f.session != nil && !keep {
 		// [MQTT-3.1.2-4]: tombstone first, so that no later record is taken for the old
 		// session's.

@@ -16,7 +16,8 @@ import (
 // condition that the record is as known here, so one that is behind costs a CONNECT
 // another read and never decides anything.
 type knownOwners struct {
-	mu sync.Mutex // taken last, under any other lock
+	began time.Time
+	mu    sync.Mutex // taken last, under any other lock
 	// complete: everything there is has been told since the beginning or the last loss.
 	complete bool
 	records  map[string]knownOwner // by client identifier
@@ -27,21 +28,33 @@ type knownOwners struct {
 type knownOwner struct {
 	owner    cluster.Owner
 	revision uint64
+	// ended is when the connection was seen to end, as time since knownOwners.began; 0: it
+	// was not, the record was there before.
+	ended time.Duration
 }
 
 // learn notes a record, unless a newer one is known.
 func (k *knownOwners) learn(id string, o cluster.Owner, revision uint64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.records[id].revision >= revision {
+	old := k.records[id]
+	if old.revision >= revision {
 		return
+	}
+	var ended time.Duration
+	switch {
+	case o.Ending == cluster.Held:
+	case old.owner.Connection == o.Connection && old.owner.Ending != cluster.Held:
+		ended = old.ended
+	case k.complete:
+		ended = time.Since(k.began)
 	}
 	o.Identity, o.Workspace, o.Incarnation.Replica = k.name(o.Identity), k.name(o.Workspace), k.name(o.Incarnation.Replica)
 	o.Before = slices.Clone(o.Before)
 	for i := range o.Before {
 		o.Before[i].Incarnation.Replica = k.name(o.Before[i].Incarnation.Replica)
 	}
-	k.records[id] = knownOwner{o, revision}
+	k.records[id] = knownOwner{o, revision, ended}
 }
 
 // maxNames bounds names; they are gathered anew beyond it.
@@ -92,6 +105,26 @@ func (k *knownOwners) of(id string) (known knownOwner, ok bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.records[id], k.complete
+}
+
+// offlineSince is when a connection ended: as this replica saw it by its own clock, or, of
+// one that ended before, by the clock of who wrote it. seen says which.
+func (k *knownOwners) offlineSince(id string, o *cluster.Owner) (since time.Time, seen bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if known := k.records[id]; known.ended > 0 && known.owner.Connection == o.Connection {
+		return k.began.Add(known.ended), true
+	}
+	return time.Unix(0, o.Ended), false
+}
+
+// OfflineSince is when this replica saw the connection of an owner record end; seen is
+// false if it did not.
+func (s *Server) OfflineSince(client string, o *cluster.Owner) (since time.Time, seen bool) {
+	if s.shared == nil {
+		return time.Time{}, false
+	}
+	return s.shared.holders.offlineSince(client, o)
 }
 
 // overtaken reports whether another connection is known to have claimed the
