@@ -238,15 +238,13 @@ func (s *Server) sendEndedWill(ctx context.Context, connection cluster.ID) {
 // sendWillNow sends a will that is due at once and that nobody else would send,
 // until ctx ends.
 func (s *Server) sendWillNow(ctx context.Context, will *cluster.Will) {
-	will.Timestamp = time.Now().UnixNano()
+	if will.Timestamp == 0 {
+		will.Timestamp = time.Now().UnixNano()
+	}
 	err := retry(ctx, func() error {
 		err := s.PublishWill(ctx, will)
-		if errors.Is(err, cluster.ErrWillRefused) {
-			s.metrics.WillsRefused.Inc()
+		if !s.countWill(err) {
 			return nil
-		}
-		if err == nil {
-			s.metrics.WillsPublished.Inc()
 		}
 		return err
 	})
@@ -255,25 +253,53 @@ func (s *Server) sendWillNow(ctx context.Context, will *cluster.Will) {
 	}
 }
 
+// countWill counts a will by the error of its publishing, and reports whether it is to be
+// sent again.
+func (s *Server) countWill(err error) (again bool) {
+	switch {
+	case err == nil:
+		s.metrics.WillsPublished.Inc()
+	case errors.Is(err, cluster.ErrWillRefused):
+		s.metrics.WillsRefused.Inc()
+	default:
+		return true
+	}
+	return false
+}
+
 func (s *Server) willSender() *cluster.WillSender {
 	return &cluster.WillSender{Wills: s.shared.wills, Owners: s.shared.owners, Floor: s.shared.Member.Floor, Publish: s.PublishWill}
 }
 
-// PublishWill puts a will of the cluster through the chain and returns when its
-// value is stored; the elected replica's sweep uses it for the wills of others.
+// PublishWill puts a will through the chain and returns when its value is stored; the
+// elected replica's sweep uses it for the wills of others.
 func (s *Server) PublishWill(ctx context.Context, w *cluster.Will) error {
-	grants, err := s.options.Access.Present(ctx, w.Identity)
-	if errors.Is(err, access.ErrRefused) {
-		return fmt.Errorf("%w: API client %q may not publish any more", cluster.ErrWillRefused, w.Identity)
-	}
+	outcome, err := s.offerWill(ctx, w)
 	if err != nil {
 		return err
+	}
+	return s.awaitWill(ctx, w, outcome)
+}
+
+// offerWill puts a will into the chain, as far as its API client may publish it now.
+func (s *Server) offerWill(ctx context.Context, w *cluster.Will) (outcome <-chan ingest.Outcome, err error) {
+	grants, err := s.options.Access.Present(ctx, w.Identity)
+	if errors.Is(err, access.ErrRefused) {
+		return nil, fmt.Errorf("%w: API client %q may not publish any more", cluster.ErrWillRefused, w.Identity)
+	}
+	if err != nil {
+		return nil, err
 	}
 	done := make(willDone, 1)
 	s.ingest.Publish(ingest.Publish{Name: w.Topic, QoS: w.QoS, Payload: w.Payload, Properties: w.Properties, Expiry: w.MessageExpiry, HasExpiry: w.HasExpiry,
 		ClientID: w.Client, Grants: grants, Timestamp: w.Timestamp, RowID: w.RowID(), Done: done})
+	return done, nil
+}
+
+// awaitWill waits for what becomes of it.
+func (s *Server) awaitWill(ctx context.Context, w *cluster.Will, outcome <-chan ingest.Outcome) error {
 	select {
-	case o := <-done:
+	case o := <-outcome:
 		switch {
 		case o.Refusal == 0:
 			return nil

@@ -1,20 +1,17 @@
 package server
 
 import (
+	"context"
 	"time"
 
-	"maestrohub.io/uns/broker/access"
-	"maestrohub.io/uns/broker/ingest"
-	"maestrohub.io/uns/broker/mqtt"
+	"maestrohub.io/uns/broker/cluster"
 )
 
 // waitingWill is the Last Will of a connection that was lost, until its delay is
 // over or the session ends [MQTT-3.1.2-8].
 type waitingWill struct {
-	will   *mqtt.Will
-	grants *access.Grants
-	client string
-	task   *task
+	will *cluster.Will
+	task *task
 }
 
 // loseWill decides what becomes of the will of a connection that ended other
@@ -22,7 +19,8 @@ type waitingWill struct {
 // ends with the connection. The lock is held; the returned function runs without.
 func (c *connection) loseWill(e ending, ends bool) (after func()) {
 	s, cl := c.server, c.client
-	w := &waitingWill{will: c.will, grants: c.grants, client: cl.id}
+	w := &waitingWill{will: &cluster.Will{Client: cl.id, Connection: cluster.NewID(), Identity: c.identity, Workspace: c.ws.slug, Delay: c.will.Delay,
+		Topic: c.will.Topic, Payload: c.will.Payload, QoS: c.will.QoS, MessageExpiry: c.will.MessageExpiry, HasExpiry: c.will.HasExpiry, Properties: c.will.Properties}}
 	switch {
 	case s.stopping.Load():
 		// The device did not leave: we do.
@@ -66,30 +64,18 @@ func (s *Server) cancelWill(cl *client) *waitingWill {
 	return will
 }
 
-// publishWill sends a will through the same chain as every value.
+// publishWill sends a will through the same chain as every value: it is in the chain
+// when this returns, ahead of what its client sends next. What the chain cannot take now
+// it is offered again, until it is stored, refused for good, or the server stops.
 func (s *Server) publishWill(w *waitingWill) {
-	s.metrics.WillsPublished.Inc()
-	s.ingest.Publish(ingest.Publish{
-		Name: w.will.Topic, QoS: w.will.QoS, Payload: w.will.Payload, Properties: w.will.Properties,
-		Expiry: w.will.MessageExpiry, HasExpiry: w.will.HasExpiry,
-		ClientID: w.client, Grants: w.grants, Done: willOutcome{s, w},
+	w.will.Timestamp = time.Now().UnixNano()
+	outcome, err := s.offerWill(s.ctx, w.will)
+	s.background(func(ctx context.Context) {
+		if err == nil {
+			err = s.awaitWill(ctx, w.will, outcome)
+		}
+		if s.countWill(err) {
+			s.sendWillNow(ctx, w.will)
+		}
 	})
 }
-
-// willOutcome reports a will that the chain refused: nobody else would.
-type willOutcome struct {
-	server *Server
-	will   *waitingWill
-}
-
-// Complete implements ingest.Completion.
-func (o willOutcome) Complete(_ uint64, out ingest.Outcome) {
-	if out.Refusal != 0 {
-		o.server.metrics.WillsRefused.Inc()
-		o.server.log.Warn("embedded broker: a Last Will was refused", "client_id", o.will.client,
-			"topic", o.will.will.Topic, "reason", out.Refusal.Reason(), "detail", out.Detail)
-	}
-}
-
-// Flush implements ingest.Completion.
-func (willOutcome) Flush() {}
