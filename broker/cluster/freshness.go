@@ -194,6 +194,12 @@ func (f *Freshness) Fresh(now time.Time) bool {
 	return asOf != 0 && now.Sub(f.base)-time.Duration(asOf) <= FreshBound
 }
 
+// Since reports whether the index is proven complete as of a time or later.
+func (f *Freshness) Since(t time.Time) bool {
+	asOf := f.asOf.Load()
+	return asOf != 0 && time.Duration(asOf) >= t.Sub(f.base)
+}
+
 // Unreachable is for how long no probe has come back.
 func (f *Freshness) Unreachable(now time.Time) time.Duration {
 	return now.Sub(f.base) - time.Duration(f.seen.Load())

@@ -35,9 +35,9 @@ type client struct {
 	offline time.Time
 	expiry  *task
 	will    *waitingWill
-	// recent notes, while a SUBSCRIBE is under way, the newest position sent of
+	// asking are the SUBSCRIBEs under way or late, which note the newest position sent of
 	// each topic: a retained message older than that is not sent after it.
-	recent map[string]uint64
+	asking []*asked
 }
 
 // claim takes the client identifier for one CONNECT. The identifier is given

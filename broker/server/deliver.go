@@ -112,6 +112,9 @@ func (c *connection) offer(it session.Item, e *encoding) {
 	if c.out.closing {
 		return
 	}
+	if it.Source != session.FromRetained {
+		c.note(it.Value)
+	}
 	queue := &c.session.Queue
 	if queue.Blocked(it.Effect.QoS) || c.out.congested(c.server.limits.MaxClientWritesPending) || !c.room(it.Effect.QoS) {
 		if oldest, dropped := queue.Push(it); dropped {
@@ -211,8 +214,8 @@ func (c *connection) put(e *encoding, d *mqtt.Delivery) bool {
 	c.out.packets++
 	c.server.metrics.PacketsSent[mqtt.PUBLISH].Inc()
 	c.server.metrics.BytesSent[mqtt.PUBLISH].Add(float64(len(c.out.buf) - before))
-	if recent := c.client.recent; recent != nil && !d.Retain {
-		recent[e.value.Name] = max(recent[e.value.Name], e.value.Position)
+	if !d.Retain {
+		c.note(e.value)
 	}
 	return true
 }

@@ -180,19 +180,19 @@ const (
 	reportsWait   = 3 * time.Second
 )
 
-// awaitSubscribed makes subscriptions known to the cluster before their SUBACK.
-func (c *connection) awaitSubscribed(ctx context.Context, landed []<-chan struct{}, named []string) error {
+// awaitSubscribed makes subscriptions known to the cluster before their SUBACK; late says
+// that they may not be known everywhere yet.
+func (c *connection) awaitSubscribed(ctx context.Context, landed []<-chan struct{}, named []string) (late bool, err error) {
 	sh := c.server.shared
 	var revision uint64
 	if c.clustered() {
 		var err error
 		if revision, err = c.saveSession(ctx, named); err != nil {
-			return err
+			return false, err
 		}
 	}
 	timeout, cancel := context.WithTimeout(ctx, subscribeWait)
 	defer cancel()
-	late := false
 	for _, l := range landed {
 		select {
 		case <-l:
@@ -209,5 +209,5 @@ func (c *connection) awaitSubscribed(ctx context.Context, landed []<-chan struct
 	if late {
 		c.server.metrics.SubscribeIndexWaitTimeouts.Inc()
 	}
-	return nil
+	return late, nil
 }

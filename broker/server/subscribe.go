@@ -22,14 +22,8 @@ func (c *connection) onSubscribe(h mqtt.Header, body []byte) error {
 	}
 	codes := make([]mqtt.ReasonCode, len(p.Filters))
 	var retained []*session.Subscription
-	c.lock.Lock()
-	c.client.recent = make(map[string]uint64)
-	c.lock.Unlock()
-	defer func() {
-		c.lock.Lock()
-		c.client.recent = nil
-		c.lock.Unlock()
-	}()
+	asked := c.noteSent()
+	defer asked.over()
 	for i, f := range p.Filters {
 		sub, isNew, code, err := c.subscribe(f, p.SubscriptionID)
 		if err != nil {
@@ -44,13 +38,13 @@ func (c *connection) onSubscribe(h mqtt.Header, body []byte) error {
 	// SUBACK, so that it means what it says of those acknowledged after.
 	settled := c.server.ingest.Settled(c.session.Workspace)
 	if c.server.shared != nil {
-		landing := c.landing
-		c.landing = nil
+		asked.landing, c.landing = c.landing, nil
 		named := make([]string, len(p.Filters))
 		for i, f := range p.Filters {
 			named[i] = f.Filter
 		}
-		if err := c.awaitSubscribed(c.server.ctx, landing, named); err != nil {
+		var err error
+		if asked.late, err = c.awaitSubscribed(c.server.ctx, asked.landing, named); err != nil {
 			return fmt.Errorf("save the session's subscriptions: %w", err)
 		}
 	}
@@ -78,7 +72,7 @@ func (c *connection) onSubscribe(h mqtt.Header, body []byte) error {
 		return err
 	}
 	for _, sub := range retained {
-		c.sendRetained(sub)
+		asked.sendRetained(sub)
 	}
 	return nil
 }
@@ -160,26 +154,15 @@ func (c *connection) subscribe(f mqtt.Subscription, id uint32) (sub *session.Sub
 	return sub, replaced == nil, mqtt.ReasonCode(f.QoS), nil // [MQTT-3.8.4-7]
 }
 
-// sendRetained sends the retained messages a new subscription matches.
-func (c *connection) sendRetained(sub *session.Subscription) {
-	c.lock.Lock()
-	defer c.lock.Unlock()
-	if c.ended {
-		return
-	}
-	c.offerRetained(sub, "", ^uint64(0))
-	if c.clustered() && c.session.Queue.Blocked(1) {
-		c.record(&c.held.cursor, nil) // whoever resumes the session goes on with what waits
-	}
-}
-
 // offerRetained sends, in the order of their topics, the retained messages that a
 // subscription matches from a topic on, but for those newer than a position. A message
-// older than one that has gone out meanwhile is left out. The lock is held.
-func (c *connection) offerRetained(sub *session.Subscription, from string, newest uint64) {
+// no newer than one of its topic in a list of those that went out is left out. The lock is
+// held.
+func (c *connection) offerRetained(sub *session.Subscription, from string, newest uint64, out ...map[string]uint64) (offered []*value.Value) {
 	found := slices.DeleteFunc(c.ws.arriving.match(sub.Bare), func(v *value.Value) bool {
 		return v.Name < from || v.Position > newest || v.Workspace != c.session.Workspace || !sub.Covered && !c.grants.MayRead(v.Name) ||
-			sub.NoLocal && v.ClientID == c.client.id // [MQTT-3.8.3-3]
+			sub.NoLocal && v.ClientID == c.client.id || // [MQTT-3.8.3-3]
+			slices.ContainsFunc(out, func(sent map[string]uint64) bool { newer, is := sent[v.Name]; return is && newer >= v.Position })
 	})
 	slices.SortFunc(found, func(a, b *value.Value) int { return strings.Compare(a.Name, b.Name) })
 	of := &session.Retained{Filter: sub.Filter}
@@ -187,15 +170,13 @@ func (c *connection) offerRetained(sub *session.Subscription, from string, newes
 		of.Newest = max(of.Newest, v.Position)
 	}
 	for _, v := range found {
-		if newer, sent := c.client.recent[v.Name]; sent && newer >= v.Position {
-			continue
-		}
 		e := session.Effect{QoS: min(v.QoS, sub.QoS), Retain: true, Covered: sub.Covered}
 		if sub.ID != 0 {
 			e.IDs = []uint32{sub.ID}
 		}
 		c.offer(session.Item{Value: v, Effect: e, Source: session.FromRetained, Of: of}, nil)
 	}
+	return found
 }
 
 // onUnsubscribe acts on an UNSUBSCRIBE [MQTT-3.10.4-6].
