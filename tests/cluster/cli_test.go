@@ -47,7 +47,7 @@ func TestTheLocalClusterAsAPersonUsesIt(t *testing.T) {
 		}
 		return string(out)
 	}
-	run("no cluster listens", "status")
+	run("no local cluster listens", "status")
 	up := harness.Program(t, launch.Spec{Name: "localcluster up", Path: program, Args: []string{"--socket", socket, "up", "--replicas", "3", "--binary", *binary}})
 	greeted, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()

@@ -77,31 +77,37 @@ func TestTryIt(t *testing.T) {
 	if _, err := p.WaitFor(ctx, regexp.MustCompile("Ctrl-C")); err != nil {
 		t.Fatal(err)
 	}
-	printed := func(program string) (lines []string) {
-		for line := range strings.Lines(p.Output()) {
-			if line = strings.TrimSpace(line); strings.HasPrefix(line, program+" ") {
-				lines = append(lines, line)
-			}
-		}
-		if len(lines) == 0 {
-			t.Fatalf("it prints no line with %s:\n%s", program, p.Output())
-		}
-		return lines
-	}
-	if out, err := exec.CommandContext(ctx, "sh", "-c", printed("mosquitto_pub")[0]).CombinedOutput(); err != nil {
-		t.Fatalf("%s: %v %s", printed("mosquitto_pub")[0], err, out)
-	}
-	read := regexp.MustCompile(`^curl -u (\w+):(\S+) '(\S+)'$`).FindStringSubmatch(printed("curl")[0])
-	if read == nil {
-		t.Fatalf("the line to read with is %s", printed("curl")[0])
-	}
-	if body := get(t, read[3], read[1], read[2]); !strings.Contains(body, `"value":21.5`) {
-		t.Errorf("%s answers %s", read[0], body)
-	}
+	publishAndRead(t, p)
 	if body := get(t, "http://"+at+":8080/", "", ""); !strings.Contains(body, "MQTT Broker") {
 		t.Errorf("the page is %s", body)
 	}
 	interrupt(t, p)
+}
+
+// publishAndRead does what a program's own lines say.
+func publishAndRead(t *testing.T, p *launch.Process) {
+	t.Helper()
+	printed := func(program string) string {
+		t.Helper()
+		for line := range strings.Lines(p.Output()) {
+			if line = strings.TrimSpace(line); strings.HasPrefix(line, program+" ") {
+				return line
+			}
+		}
+		t.Fatalf("it prints no line with %s:\n%s", program, p.Output())
+		return ""
+	}
+	publish := printed("mosquitto_pub")
+	if out, err := exec.CommandContext(t.Context(), "sh", "-c", publish).CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v %s", publish, err, out)
+	}
+	read := regexp.MustCompile(`^curl -u (\w+):(\S+) '(\S+)'$`).FindStringSubmatch(printed("curl"))
+	if read == nil {
+		t.Fatalf("the line to read with is %s", printed("curl"))
+	}
+	if body := get(t, read[3], read[1], read[2]); !strings.Contains(body, `"value":21.5`) {
+		t.Errorf("%s answers %s", read[0], body)
+	}
 }
 
 func get(t *testing.T, url, user, password string) string {
@@ -154,6 +160,7 @@ func TestBreakIt(t *testing.T) {
 	if _, err := cluster.WaitFor(ctx, regexp.MustCompile("Break it")); err != nil {
 		t.Fatal(err)
 	}
+	publishAndRead(t, cluster)
 	for _, name := range []string{"drill-report.html", "drill-report.json"} {
 		if _, err := os.Stat(filepath.Join(root, name)); os.IsNotExist(err) {
 			t.Cleanup(func() { _ = os.Remove(filepath.Join(root, name)) })

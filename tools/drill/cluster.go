@@ -2,13 +2,12 @@ package main
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"net"
 	"slices"
 	"strings"
 	"time"
+
+	"maestrohub.io/uns/tools/localcluster/control"
 )
 
 // localCluster is the cluster of processes that tools/localcluster runs, harmed by its
@@ -25,18 +24,9 @@ const harmBound = 2 * time.Minute
 // openCluster asks a running cluster where it is.
 func openCluster(ctx context.Context, socket string) (*localCluster, places, error) {
 	l := &localCluster{socket: socket}
-	text, err := l.do(ctx, "place")
+	p, err := control.Find(ctx, socket)
 	if err != nil {
-		return nil, places{}, err
-	}
-	var p struct {
-		MQTT   string
-		HTTP   []string
-		Client string
-		Secret string
-	}
-	if err := json.Unmarshal([]byte(text), &p); err != nil {
-		return nil, places{}, fmt.Errorf("where the cluster on %s is: %w", socket, err)
+		return nil, places{}, fmt.Errorf("--cluster: %w", err)
 	}
 	at := places{MQTT: []string{p.MQTT}, Client: p.Client, Secret: p.Secret}
 	for i, address := range p.HTTP {
@@ -46,9 +36,7 @@ func openCluster(ctx context.Context, socket string) (*localCluster, places, err
 	return l, at, nil
 }
 
-func (l *localCluster) name() string {
-	return "local cluster of " + fmt.Sprint(len(l.replicas)) + " replicas"
-}
+func (l *localCluster) name() string { return "local cluster" }
 func (l *localCluster) close() error { return nil }
 
 func (l *localCluster) harm(ctx context.Context, f fault, replica string) (string, func(context.Context) error, error) {
@@ -78,7 +66,7 @@ func (l *localCluster) harm(ctx context.Context, f fault, replica string) (strin
 	}
 	all := func(ctx context.Context, commands [][]string) error {
 		for _, c := range commands {
-			if _, err := l.do(ctx, c...); err != nil {
+			if _, err := control.Ask(ctx, l.socket, c...); err != nil {
 				return fmt.Errorf("localcluster %s: %w", strings.Join(c, " "), err)
 			}
 		}
@@ -102,26 +90,4 @@ func (l *localCluster) harm(ctx context.Context, f fault, replica string) (strin
 		return strings.Join(said, "; "), nil, nil
 	}
 	return strings.Join(said, "; "), func(ctx context.Context) error { return all(ctx, heal) }, nil
-}
-
-// do has the cluster carry out one command.
-func (l *localCluster) do(ctx context.Context, words ...string) (string, error) {
-	conn, err := new(net.Dialer).DialContext(ctx, "unix", l.socket)
-	if err != nil {
-		return "", fmt.Errorf("no local cluster listens on %s: start one with `make cluster`, or say which with --cluster=SOCKET (%w)", l.socket, err)
-	}
-	defer conn.Close()
-	stop := context.AfterFunc(ctx, func() { conn.Close() })
-	defer stop()
-	if err := json.NewEncoder(conn).Encode(words); err != nil {
-		return "", fmt.Errorf("send the command: %w", err)
-	}
-	var answer struct{ Text, Error string }
-	if err := json.NewDecoder(conn).Decode(&answer); err != nil {
-		return "", fmt.Errorf("the cluster ended before it answered: %w", errors.Join(ctx.Err(), err))
-	}
-	if answer.Error != "" {
-		return "", errors.New(answer.Error)
-	}
-	return answer.Text, nil
 }

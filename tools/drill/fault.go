@@ -19,17 +19,28 @@ type fault struct {
 	// Within is how long after its begin (after its end, where Blocks) values flow again
 	// from every device to every saved session, reconnects included.
 	Within time.Duration
+	// Ends: the replica's process, or every one's, is another one afterwards.
+	Ends ends
 	// Blocks: values need not flow while it lasts.
 	Blocks bool
 }
 
+// ends is whose processes a fault ends.
+type ends byte
+
+const (
+	nobody ends = iota
+	theReplica
+	everyReplica
+)
+
 // faults are what a drill can do, in the order in which `all` does them.
 var faults = []fault{
 	{Name: "kill", Title: "Kill the replica the devices are on", Ask: "Kill replica %s at once (kill -9, power off).", Undo: "Start replica %s again, if nothing else does.",
-		Lasts: 5 * time.Second, Within: 15 * time.Second,
+		Lasts: 5 * time.Second, Within: 15 * time.Second, Ends: theReplica,
 		Expect: "Devices reconnect to another replica and find their sessions there. No will of a device that is back within willStopGrace is sent."},
 	{Name: "stop", Title: "Stop the replica the devices are on, as an upgrade does", Ask: "Stop replica %s in order (SIGTERM, delete the pod).", Undo: "Start replica %s again, if nothing else does.",
-		Lasts: 5 * time.Second, Within: 15 * time.Second,
+		Lasts: 5 * time.Second, Within: 15 * time.Second, Ends: theReplica,
 		Expect: "Devices are told (MQTT 5: 0x8B) and reconnect to another replica, which takes their sessions over."},
 	{Name: "nats-kill", Title: "Kill one NATS server", Ask: "Kill one of the three NATS servers at once.", Undo: "Start that NATS server again, if nothing else does.",
 		Lasts: 10 * time.Second, Within: 20 * time.Second,
@@ -44,7 +55,7 @@ var faults = []fault{
 		Lasts: 10 * time.Second, Within: 15 * time.Second,
 		Expect: "Saved sessions notice nothing. Live subscribers get the values of the other side when the link is back."},
 	{Name: "upgrade", Title: "Roll an upgrade: stop and start one replica after the other", Ask: "Restart every replica, one after the other, as an upgrade does.",
-		Within: 15 * time.Second,
+		Within: 15 * time.Second, Ends: everyReplica,
 		Expect: "As a stopped replica, one replica at a time."},
 }
 

@@ -48,13 +48,28 @@ func (r *Report) unseen() (n int) {
 	return n
 }
 
-// verdict is broken if anything is wrong, with what is; kept with what was counted.
-func verdict(p Promise, wrong []string, counted ...string) Promise {
-	p.Verdict, p.Evidence = kept, counted
-	if len(wrong) > 0 {
-		p.Verdict, p.Evidence = broken, append(wrong, counted...)
+// verdict is broken if anything is wrong, with what is; kept with what was counted; unseen
+// where that is nothing.
+func verdict(p Promise, wrong []string, seen int, counted ...string) Promise {
+	switch p.Evidence = append(wrong, counted...); {
+	case len(wrong) > 0:
+		p.Verdict = broken
+	case seen > 0:
+		p.Verdict = kept
+	default:
+		p.Verdict = unseen
 	}
 	return p
+}
+
+// arrived is how many values sessions received, those of live sessions or of all.
+func (r *Report) arrived(live bool) (n int) {
+	for _, p := range r.Pairs {
+		if p.Live || !live {
+			n += p.Arrived
+		}
+	}
+	return n
 }
 
 func some(list []int) string {
@@ -76,7 +91,7 @@ func (r *Report) judgeStored() Promise {
 			wrong = append(wrong, fmt.Sprintf("%s: %d values with a timestamp are in history more than once: %s", t.Publisher, len(t.Twice), some(t.Twice)))
 		}
 	}
-	return verdict(Promise{ID: "stored", Text: "A value that was acknowledged is in history, and one that carries a timestamp is there once."}, wrong,
+	return verdict(Promise{ID: "stored", Text: "A value that was acknowledged is in history, and one that carries a timestamp is there once."}, wrong, acked,
 		fmt.Sprintf("%d values acknowledged, %d different ones in history", acked, stored))
 }
 
@@ -97,7 +112,7 @@ func (r *Report) judgeSaved() Promise {
 			wrong = append(wrong, fmt.Sprintf("%s got values of %s that were never sent: %s", p.Session, p.Publisher, some(p.Strange)))
 		}
 	}
-	return verdict(Promise{ID: "saved-sessions", Text: "Every acknowledged value reaches every saved session, on whichever replica it resumes."}, wrong,
+	return verdict(Promise{ID: "saved-sessions", Text: "Every acknowledged value reaches every saved session, on whichever replica it resumes."}, wrong, values,
 		fmt.Sprintf("%d values received by %d saved sessions", values, len(sessions)))
 }
 
@@ -108,7 +123,7 @@ func (r *Report) judgeOrder() Promise {
 			wrong = append(wrong, fmt.Sprintf("%s got values of %s after later ones: %s", p.Session, p.Publisher, some(p.Unordered)))
 		}
 	}
-	return verdict(Promise{ID: "order", Text: "The values of a topic arrive in the order in which they were published."}, wrong,
+	return verdict(Promise{ID: "order", Text: "The values of a topic arrive in the order in which they were published."}, wrong, r.arrived(false),
 		fmt.Sprintf("%d pairs of session and publisher", len(r.Pairs)))
 }
 
@@ -126,7 +141,7 @@ func (r *Report) judgeOnce() Promise {
 	if excused > 0 {
 		counted = append(counted, fmt.Sprintf("%d repetitions are of the documented edge case: the device had no PUBREC and had to send again", excused))
 	}
-	return verdict(Promise{ID: "exactly-once", Text: "A QoS 2 value reaches a QoS 2 subscriber once, from the moment its device holds the PUBREC."}, wrong, counted...)
+	return verdict(Promise{ID: "exactly-once", Text: "A QoS 2 value reaches a QoS 2 subscriber once, from the moment its device holds the PUBREC."}, wrong, r.arrived(false), counted...)
 }
 
 func (r *Report) judgeLive() Promise {
@@ -142,7 +157,7 @@ func (r *Report) judgeLive() Promise {
 			wrong = append(wrong, fmt.Sprintf("%s was connected and did not get %d values of %s: %s", p.Session, len(p.MissingWhileConnected), p.Publisher, some(p.MissingWhileConnected)))
 		}
 	}
-	return verdict(Promise{ID: "live", Text: "A live subscriber misses nothing while the replica that serves it does."}, wrong,
+	return verdict(Promise{ID: "live", Text: "A live subscriber misses nothing while the replica that serves it does."}, wrong, r.arrived(true),
 		fmt.Sprintf("%d values came while a live session had no connection, or at its end: those are in history", away))
 }
 
@@ -168,7 +183,18 @@ func (r *Report) judgeWills(f *fleet.Fleet) Promise {
 	if at := slices.IndexFunc(r.Wills, func(w Will) bool { return w.Left }); at >= 0 {
 		counted = append(counted, fmt.Sprintf("the will of the device that left was sent %.1f s after its connection was lost", r.Wills[at].At.Sub(r.Left).Seconds()))
 	}
-	return verdict(p, wrong, append(counted, fmt.Sprintf("%d devices lost connections and came back", len(f.Devices())-2))...)
+	return verdict(p, wrong, 1, append(counted, fmt.Sprintf("%d devices lost connections and came back", r.cameBack()))...)
+}
+
+// cameBack is how many devices lost a connection and made another.
+func (r *Report) cameBack() (n int) {
+	for _, d := range r.Devices {
+		lost := slices.IndexFunc(d.Events, func(e DeviceTime) bool { return e.What == "lost" })
+		if lost >= 0 && slices.ContainsFunc(d.Events[lost:], func(e DeviceTime) bool { return e.What == "connected" }) {
+			n++
+		}
+	}
+	return n
 }
 
 func (r *Report) judgeFlow() Promise {
@@ -176,7 +202,7 @@ func (r *Report) judgeFlow() Promise {
 	var wrong, counted []string
 	for _, f := range r.Faults {
 		switch {
-		case f.Skipped != "" || f.Ended.IsZero():
+		case f.Skipped != "" || f.Unseen != "" || f.Ended.IsZero():
 			continue
 		case f.FlowedAfter > f.Within:
 			wrong = append(wrong, fmt.Sprintf("%s: values flowed after %.1f s, promised within %.0f s", f.Name, f.FlowedAfter, f.Within))
@@ -191,5 +217,5 @@ func (r *Report) judgeFlow() Promise {
 		p.Verdict, p.Evidence = unseen, []string{"no fault was seen to its end"}
 		return p
 	}
-	return verdict(p, wrong, counted...)
+	return verdict(p, wrong, 1, counted...)
 }

@@ -81,6 +81,21 @@ func TestWithoutAFaultNothingIsClaimed(t *testing.T) {
 	}
 }
 
+func TestWithoutAValueNothingIsClaimed(t *testing.T) {
+	r := sound()
+	r.Faults, r.Left, r.Wills = nil, time.Time{}, nil
+	r.Topics[0] = Topic{Publisher: "p"}
+	for i := range r.Pairs {
+		r.Pairs[i].Record = device.Record{}
+	}
+	r.judge(devices)
+	for _, p := range r.Promises {
+		if p.Verdict != unseen {
+			t.Errorf("promise %s: %s, and no value was published", p.ID, p.Verdict)
+		}
+	}
+}
+
 func TestOnlyWhatWasAcknowledgedWhileConnectedCountsForALiveSession(t *testing.T) {
 	at := time.Now()
 	events := []device.Event{{At: at, What: "connected"}, {At: at.Add(60 * time.Second), What: "lost", Code: mqtt.ServerShuttingDown}, {At: at.Add(70 * time.Second), What: "connected"}}

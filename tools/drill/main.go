@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -9,16 +8,17 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"os/signal"
-	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
+
+	"maestrohub.io/uns/tools/localcluster/control"
 )
 
 // Exit statuses, as doc.go has them.
@@ -66,14 +66,22 @@ func command() *cobra.Command {
 	var o flags
 	c := &cobra.Command{
 		Use: "drill <fault>...", Short: "Break an installation on purpose, and say whether every promise was kept",
-		Long:      "Faults: all, or one or more of " + strings.Join(faultNames(), ", ") + ".\n\n" + listFaults(),
-		Args:      cobra.MinimumNArgs(1),
+		Long: "Faults: all, or one or more of " + strings.Join(faultNames(), ", ") + ".\n\n" + listFaults(),
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return fmt.Errorf("which faults? all, or one or more of %s", strings.Join(faultNames(), ", "))
+			}
+			return nil
+		},
 		ValidArgs: append(faultNames(), "all"), SilenceUsage: true, SilenceErrors: true,
 		RunE: func(c *cobra.Command, args []string) error { return o.run(c.Context(), args) },
 	}
+	c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
+		return fmt.Errorf("%w; `drill --help` lists what there is", err)
+	})
 	f := c.Flags()
 	f.StringVar(&o.cluster, "cluster", "", "harm the local cluster that make cluster started; another one with =`SOCKET`")
-	f.Lookup("cluster").NoOptDefVal = filepath.Join(os.TempDir(), "localcluster-"+strconv.Itoa(os.Getuid())+".sock")
+	f.Lookup("cluster").NoOptDefVal = control.Socket()
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "harm an installation on Kubernetes, reached with this file")
 	f.StringVar(&o.namespace, "namespace", "maestrohub", "namespace of the installation")
 	f.StringVar(&o.release, "release", "maestrohub", "Helm release of the installation")
@@ -107,12 +115,14 @@ func (o *flags) run(ctx context.Context, args []string) error {
 	if o.rate <= 0 || o.rate > 1000 {
 		return fmt.Errorf("--rate %v: more than 0, at most 1000", o.rate)
 	}
-	for _, path := range []string{o.out + ".html", o.out + ".json"} { // better now than after the drill
-		file, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o644)
-		if err != nil {
-			return fmt.Errorf("--out: %w", err)
-		}
-		_ = file.Close()
+	if o.calm < 0 {
+		return fmt.Errorf("--calm %v: not less than 0", o.calm)
+	}
+	if err := o.addresses(); err != nil {
+		return err
+	}
+	if err := writable(o.out); err != nil { // better now than after the drill
+		return err
 	}
 	trust, err := o.trust()
 	if err != nil {
@@ -122,7 +132,8 @@ func (o *flags) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	site, at, err := o.open(ctx, at)
+	say := &progress{out: os.Stdout, terminal: term.IsTerminal(int(os.Stdout.Fd())), begun: time.Now()}
+	site, at, err := o.open(ctx, at, say)
 	if err != nil {
 		return err
 	}
@@ -132,8 +143,7 @@ func (o *flags) run(ctx context.Context, args []string) error {
 	}
 	d := &drill{site: site, at: at, faults: list, calm: o.calm, version: o.version, every: time.Duration(float64(time.Second) / o.rate),
 		rest: &rest{bases: at.HTTP, client: at.Client, secret: at.Secret, http: &http.Client{Transport: &http.Transport{TLSClientConfig: trust}}},
-		dial: o.dialer(trust),
-		say:  &progress{out: os.Stdout, terminal: term.IsTerminal(int(os.Stdout.Fd())), begun: time.Now()}}
+		dial: o.dialer(trust), say: say}
 	r, err := d.run(ctx)
 	if err != nil && len(r.Promises) == 0 {
 		if ctx.Err() != nil {
@@ -157,7 +167,7 @@ func (o *flags) run(ctx context.Context, args []string) error {
 }
 
 // open finds the site and how to reach it.
-func (o *flags) open(ctx context.Context, at places) (site, places, error) {
+func (o *flags) open(ctx context.Context, at places, say *progress) (site, places, error) {
 	switch {
 	case o.cluster != "" && o.kubeconfig != "":
 		return nil, at, errors.New("--cluster and --kubeconfig: one of them")
@@ -170,7 +180,41 @@ func (o *flags) open(ctx context.Context, at places) (site, places, error) {
 		return nil, at, errors.New("where is the installation? --cluster, --kubeconfig, or --mqtt and --http")
 	}
 	at.MQTT, at.HTTP = o.mqtt, o.http
-	return &person{in: bufio.NewReader(os.Stdin), out: os.Stdout, where: strings.Join(o.mqtt, ", ")}, at, nil
+	p, err := newPerson(os.Stdin, say, strings.Join(o.mqtt, ", "))
+	return p, at, err
+}
+
+// addresses checks those that were given.
+func (o *flags) addresses() error {
+	for _, a := range o.mqtt {
+		if host, port, err := net.SplitHostPort(a); err != nil || host == "" || port == "" || strings.Contains(a, "/") {
+			return fmt.Errorf("--mqtt %q: must be host:port, such as broker:1883, or broker:8883 with --tls", a)
+		}
+	}
+	for i, a := range o.http {
+		u, err := url.Parse(a)
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+			return fmt.Errorf("--http %q: must be a base URL, such as https://broker:8080", a)
+		}
+		o.http[i] = strings.TrimSuffix(a, "/")
+	}
+	return nil
+}
+
+// writable reports whether the report can be written, and leaves nothing behind.
+func writable(path string) error {
+	for _, name := range []string{path + ".html", path + ".json"} {
+		_, before := os.Stat(name)
+		file, err := os.OpenFile(name, os.O_CREATE|os.O_WRONLY, 0o644)
+		if err != nil {
+			return fmt.Errorf("--out: %w", err)
+		}
+		_ = file.Close()
+		if before != nil {
+			_ = os.Remove(name)
+		}
+	}
+	return nil
 }
 
 func (o *flags) credential() (places, error) {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -11,11 +12,12 @@ import (
 
 // sight is what one replica said of the cluster at an instant.
 type sight struct {
-	At       time.Time         `json:"at"`
-	Error    string            `json:"error,omitempty"`
-	Replicas map[string]string `json:"replicas,omitempty"` // phase by replica; "unready" if it says so itself
-	Linked   bool              `json:"linked"`
-	Sessions map[string]string `json:"-"` // replica by client id, of saved sessions that are connected
+	At       time.Time            `json:"at"`
+	Error    string               `json:"error,omitempty"`
+	Replicas map[string]string    `json:"replicas,omitempty"` // phase by replica; "unready" if it says so itself
+	Linked   bool                 `json:"linked"`
+	Started  map[string]time.Time `json:"-"` // when each replica's process began
+	Sessions map[string]string    `json:"-"` // replica by client id, of saved sessions that are connected
 }
 
 // observer asks for the overview again and again.
@@ -44,13 +46,16 @@ func (o *observer) run(ctx context.Context) {
 
 func (o *observer) look(ctx context.Context) {
 	v, err := o.rest.overview(ctx)
-	s := sight{At: time.Now(), Replicas: map[string]string{}, Sessions: map[string]string{}}
+	s := sight{At: time.Now(), Replicas: map[string]string{}, Started: map[string]time.Time{}, Sessions: map[string]string{}}
 	if err != nil {
 		s.Error = err.Error()
 	} else {
-		s.Linked = linked(v)
+		s.Linked = unlinked(v) == ""
 		for _, r := range v.Replicas {
 			s.Replicas[r.Replica] = r.Phase
+			if r.Report != nil {
+				s.Started[r.Replica] = r.Report.Started
+			}
 			if r.Report == nil || !r.Report.Ready {
 				s.Replicas[r.Replica] = "unready"
 			}
@@ -66,15 +71,25 @@ func (o *observer) look(ctx context.Context) {
 	o.mu.Unlock()
 }
 
-// linked reports whether there are as many members as there should be, and every one
-// serves, is ready and has all its links.
-func linked(v *api.Overview) bool {
+// unlinked says what keeps the cluster from being whole: as many members as there should
+// be, every one of which serves, is ready and has all its links. "" if it is.
+func unlinked(v *api.Overview) string {
 	for _, r := range v.Replicas {
-		if r.Report == nil || !r.Report.Ready || r.Report.LinksUp < r.Report.LinksExpected || r.Phase != "serving" {
-			return false
+		switch {
+		case r.Report == nil:
+			return fmt.Sprintf("%s cannot reach %s", v.Replica, r.Replica)
+		case !r.Report.Ready:
+			return fmt.Sprintf("%s is not ready (%s)", r.Replica, r.Report.Reason)
+		case r.Phase != "serving":
+			return fmt.Sprintf("%s is %s", r.Replica, r.Phase)
+		case r.Report.LinksUp < r.Report.LinksExpected:
+			return fmt.Sprintf("%s has %d of %d links", r.Replica, r.Report.LinksUp, r.Report.LinksExpected)
 		}
 	}
-	return len(v.Replicas) >= max(v.Expected, 1)
+	if want := max(v.Expected, 1); len(v.Replicas) < want {
+		return fmt.Sprintf("%d of %d replicas are members", len(v.Replicas), want)
+	}
+	return ""
 }
 
 // busiest is the replica with most of the devices among the saved sessions last seen, and
@@ -109,6 +124,27 @@ func (o *observer) whole(since time.Time, members int) bool {
 	}
 	last := all[len(all)-1]
 	return last.At.After(since) && last.Error == "" && last.Linked && len(last.Replicas) >= members
+}
+
+// ranOn says which of the replicas that were to be ended since an instant was not; "" if
+// all were.
+func (o *observer) ranOn(replicas []string, since time.Time) string {
+	before, after := map[string]time.Time{}, map[string]time.Time{}
+	for _, s := range o.all() {
+		for replica, began := range s.Started {
+			if s.At.Before(since) {
+				before[replica] = began
+			} else {
+				after[replica] = began
+			}
+		}
+	}
+	for _, r := range replicas {
+		if began := before[r]; !began.IsZero() && began.Equal(after[r]) {
+			return fmt.Sprintf("%s was not ended: it runs since %s", r, began.Local().Format(time.TimeOnly))
+		}
+	}
+	return ""
 }
 
 func (o *observer) all() []sight {

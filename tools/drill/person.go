@@ -3,48 +3,86 @@ package main
 import (
 	"bufio"
 	"context"
-	"fmt"
+	"errors"
 	"io"
+	"os"
+	"strings"
+
+	"golang.org/x/term"
 )
 
 // person is a site that the person at the keyboard harms.
 type person struct {
-	in    *bufio.Reader
-	out   io.Writer
+	lines <-chan string // what they type, until there is no more
+	say   *progress
 	where string
+}
+
+var (
+	errNobody  = errors.New("nobody is there to break anything: run in a terminal, or give --cluster or --kubeconfig")
+	errLeftOut = errors.New("by the person who was asked")
+)
+
+// newPerson reads the answers from a file: a terminal, or a pipe that something else
+// writes to.
+func newPerson(in *os.File, say *progress, where string) (*person, error) {
+	about, err := in.Stat()
+	if err != nil || about.Mode()&os.ModeCharDevice != 0 && !term.IsTerminal(int(in.Fd())) { // closed, or /dev/null
+		return nil, errNobody
+	}
+	return &person{lines: lines(in), say: say, where: where}, nil
+}
+
+// lines reads lines, one ahead.
+func lines(in io.Reader) <-chan string {
+	lines := make(chan string)
+	go func() {
+		defer close(lines)
+		for s := bufio.NewScanner(in); s.Scan(); {
+			lines <- strings.TrimSpace(s.Text())
+		}
+	}()
+	return lines
 }
 
 func (p *person) name() string { return p.where }
 func (p *person) close() error { return nil }
 
 func (p *person) harm(ctx context.Context, f fault, replica string) (string, func(context.Context) error, error) {
-	if err := p.wait(ctx, on(f.Ask, replica)+"\nPress Enter at that moment"); err != nil {
+	ask := on(f.Ask, replica)
+	if err := p.wait(ctx, ask, "Enter at that moment; s and Enter leaves it out", true); err != nil {
 		return "", nil, err
 	}
-	var heal func(context.Context) error
-	if f.Undo != "" {
-		heal = func(ctx context.Context) error {
-			return p.wait(ctx, on(f.Undo, replica)+"\nPress Enter once it is done")
-		}
+	if f.Undo == "" {
+		return ask, nil, nil
 	}
-	return on(f.Ask, replica), heal, nil
+	undo := on(f.Undo, replica)
+	return ask, func(context.Context) error {
+		if ctx.Err() != nil { // interrupted: nobody waits for it any more
+			p.say.ask("%s", undo)
+			return nil
+		}
+		return p.wait(ctx, undo, "Enter once it is done", false)
+	}, nil
 }
 
-// wait prints a request and waits for a line.
-func (p *person) wait(ctx context.Context, text string) error {
-	fmt.Fprintf(p.out, "\n  ➜ %s … ", text)
-	line := make(chan error, 1)
-	go func() {
-		_, err := p.in.ReadString('\n')
-		line <- err
-	}()
-	select {
-	case err := <-line:
-		if err != nil {
-			return fmt.Errorf("nobody is there to do it (%w): run in a terminal, or give --cluster or --kubeconfig", err)
+// wait asks for something and waits until it is said to be done.
+func (p *person) wait(ctx context.Context, what, how string, mayLeave bool) error {
+	p.say.ask("%s\n    %s.", what, how)
+	for {
+		select {
+		case line, ok := <-p.lines:
+			switch {
+			case !ok:
+				return errNobody
+			case line == "":
+				return nil
+			case mayLeave && line == "s":
+				return errLeftOut
+			}
+			p.say.ask("%q is no answer. %s\n    %s.", line, what, how)
+		case <-ctx.Done():
+			return ctx.Err()
 		}
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 }

@@ -28,6 +28,14 @@ func (p *progress) event(format string, a ...any) {
 	fmt.Fprintf(p.out, "%6.1f s  %s\n", time.Since(p.begun).Seconds(), fmt.Sprintf(format, a...))
 }
 
+// ask says what somebody is asked to do, apart from all else.
+func (p *progress) ask(format string, a ...any) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.wipe()
+	fmt.Fprintf(p.out, "\n  ➜ %s\n\n", fmt.Sprintf(format, a...))
+}
+
 func (p *progress) wipe() {
 	if p.line {
 		fmt.Fprint(p.out, "\r\x1b[K")

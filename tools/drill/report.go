@@ -43,6 +43,7 @@ type Fault struct {
 	Title   string    `json:"title"`
 	Did     string    `json:"did,omitempty"`
 	Skipped string    `json:"skipped,omitempty"` // why it was not done
+	Unseen  string    `json:"unseen,omitempty"`  // how the cluster shows that it was not done
 	Replica string    `json:"replica,omitempty"` // the one the devices were on
 	Expect  string    `json:"expect"`
 	Begun   time.Time `json:"begun"`

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strings"
 	"sync"
 	"time"
 
@@ -66,7 +67,10 @@ func (r *rest) once(ctx context.Context, base, method, path string, body, into a
 	defer response.Body.Close()
 	if response.StatusCode >= 300 {
 		p := &problem{Status: response.StatusCode}
-		_ = json.NewDecoder(io.LimitReader(response.Body, 1<<16)).Decode(p) // the status says enough
+		text, _ := io.ReadAll(io.LimitReader(response.Body, 1<<16)) // the status says enough
+		if json.Unmarshal(text, p) != nil && !strings.Contains(response.Header.Get("Content-Type"), "html") {
+			p.Detail, _, _ = strings.Cut(strings.TrimSpace(string(text)), "\n")
+		}
 		return p
 	}
 	if into == nil {
@@ -135,7 +139,11 @@ func (r *rest) deleteClient(ctx context.Context, id string) error {
 // overview is what a replica says of the cluster.
 func (r *rest) overview(ctx context.Context) (*api.Overview, error) {
 	var o api.Overview
-	return &o, r.do(ctx, http.MethodGet, "/api/v1/system/uns/broker", nil, &o)
+	err := r.do(ctx, http.MethodGet, "/api/v1/system/uns/broker", nil, &o)
+	if refused := (*problem)(nil); errors.As(err, &refused) && refused.Status == http.StatusNotFound {
+		err = fmt.Errorf("%w: no broker of this release answers there; take the drill of its release, or another address", err)
+	}
+	return &o, err
 }
 
 // stored counts how often history has each value of a topic.

@@ -28,6 +28,7 @@ type drill struct {
 	version string
 
 	id        string // of this drill: of its API client, devices and topics
+	replicas  []string
 	workspace string
 	secret    string
 	fleet     *fleet.Fleet
@@ -64,13 +65,14 @@ func (d *drill) run(ctx context.Context) (r *Report, err error) {
 		return r, err
 	}
 	for _, m := range v.Replicas {
+		d.replicas = append(d.replicas, m.Replica)
 		r.Replicas = append(r.Replicas, m.Replica)
 		if m.Report != nil {
 			r.Release = m.Report.Version
 		}
 	}
-	if !linked(v) {
-		return r, errors.New("the cluster is not whole before the drill: its page at / says what is missing")
+	if why := unlinked(v); why != "" {
+		return r, fmt.Errorf("the cluster is not whole before the drill: %s; the page at %s/ says more", why, d.at.HTTP[0])
 	}
 	if d.secret, d.workspace, err = d.rest.addClient(ctx, d.id); err != nil {
 		return r, fmt.Errorf("make an API client for the devices: %w", err)
@@ -155,7 +157,7 @@ func (d *drill) fault(ctx context.Context, f fault) (done Fault, err error) {
 	}
 	done.Begun = time.Now()
 	did, heal, err := d.site.harm(ctx, f, replica)
-	if errors.Is(err, errCannot) {
+	if errors.Is(err, errCannot) || errors.Is(err, errLeftOut) {
 		done.Skipped = err.Error()
 		d.say.event("  left out: %v", err)
 		return done, nil
@@ -200,6 +202,16 @@ func (d *drill) fault(ctx context.Context, f fault) (done Fault, err error) {
 		done.NotWhole = true
 	}
 	done.Whole = time.Now()
+	switch f.Ends {
+	case theReplica:
+		done.Unseen = d.observer.ranOn([]string{replica}, done.Begun)
+	case everyReplica:
+		done.Unseen = d.observer.ranOn(d.replicas, done.Begun)
+	}
+	if done.Unseen != "" {
+		d.say.event("  %s", done.Unseen)
+		return done, pause(ctx, d.calm)
+	}
 	d.say.event("  values flowed from every device to every saved session after %.1f s; the cluster is whole", done.FlowedAfter)
 	return done, pause(ctx, d.calm)
 }

@@ -12,17 +12,9 @@ import (
 	"time"
 
 	"maestrohub.io/uns/tests/device/fleet"
+	"maestrohub.io/uns/tools/localcluster/control"
 	"maestrohub.io/uns/tools/localcluster/deployment"
 )
-
-// place is what a device must know of a running cluster.
-type place struct {
-	MQTT      string   `json:"mqtt"` // of all replicas
-	HTTP      []string `json:"http"` // of each
-	Client    string   `json:"client"`
-	Secret    string   `json:"secret"`
-	Workspace string   `json:"workspace"`
-}
 
 // demo is the API client that every cluster has.
 const (
@@ -31,10 +23,13 @@ const (
 	demoWorkspace = "acme"
 )
 
-func placeOf(d *deployment.Deployment) place {
-	p := place{MQTT: d.Address(), Client: demoClient, Secret: demoSecret, Workspace: demoWorkspace}
+func placeOf(d *deployment.Deployment) control.Place {
+	p := control.Place{MQTT: d.Address(), Client: demoClient, Secret: demoSecret, Workspace: demoWorkspace}
 	for _, r := range d.Replicas {
 		p.HTTP = append(p.HTTP, r.HTTP)
+	}
+	for _, s := range d.NATS.Servers {
+		p.NATS = append(p.NATS, s.Monitor)
 	}
 	return p
 }
@@ -48,13 +43,9 @@ const endBound = 20 * time.Second
 // check has devices publish to the running cluster, and sessions take all of it, until
 // ctx is done or the time is over, and then says what became of every value.
 func check(ctx context.Context, out io.Writer, socket string, during time.Duration) (err error) {
-	text, err := ask(ctx, socket, []string{"place"})
+	p, err := control.Find(ctx, socket)
 	if err != nil {
 		return err
-	}
-	var p place
-	if err := json.Unmarshal([]byte(text), &p); err != nil {
-		return fmt.Errorf("where the cluster is: %w", err)
 	}
 	name := fmt.Sprintf("check-%d", time.Now().Unix())
 	names := "mHv1.0/" + p.Workspace + "/"
@@ -78,7 +69,7 @@ func check(ctx context.Context, out io.Writer, socket string, during time.Durati
 		len(f.Publishers), p.MQTT, len(f.Subscribers))
 	watch(ctx, out, f, during)
 	fmt.Fprintln(out, "ending: waiting until everything is where it belongs")
-	report, err := f.Finish(work, p.stored)
+	report, err := f.Finish(work, place(p).stored)
 	if err != nil {
 		return err
 	}
@@ -121,6 +112,9 @@ func watch(ctx context.Context, out io.Writer, f *fleet.Fleet, during time.Durat
 		}
 	}
 }
+
+// place is asked for what was stored.
+type place control.Place
 
 // stored reads the historian through whichever replica answers.
 func (p place) stored(ctx context.Context, topic string) (map[string]bool, error) {

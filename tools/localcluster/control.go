@@ -7,45 +7,43 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"path/filepath"
-	"slices"
-	"strings"
 
+	"maestrohub.io/uns/tools/localcluster/control"
 	"maestrohub.io/uns/tools/localcluster/deployment"
 )
 
-// answer is what a command is told.
-type answer struct {
-	Text  string `json:"text,omitempty"`
-	Error string `json:"error,omitempty"`
-}
-
-// control is the socket of a running cluster: one JSON array of words in, one
+// commands is the socket of a running cluster: one JSON array of words in, one
 // answer out, one connection a command.
-type control struct{ net.Listener }
+type commands struct{ net.Listener }
+
+// longest is how many bytes a Unix socket's path may have on Linux.
+const longest = 107
 
 // listen takes the socket. One that nobody listens on any more is removed.
-func listen(path string) (control, error) {
+func listen(path string) (commands, error) {
 	if c, err := net.Dial("unix", path); err == nil {
 		c.Close()
-		return control{}, fmt.Errorf("a cluster runs already and listens on %s: end it with `down`, or give another --socket", path)
+		return commands{}, fmt.Errorf("a cluster runs already and listens on %s: end it with `down`, or give another --socket", path)
 	}
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return control{}, fmt.Errorf("take over %s: %w", path, err)
+		return commands{}, fmt.Errorf("take over %s: %w", path, err)
+	}
+	if n := len(path); n > longest {
+		return commands{}, fmt.Errorf("--socket %s: %d bytes; the path of a Unix socket may have %d", path, n, longest)
 	}
 	l, err := net.Listen("unix", path)
 	if err != nil {
-		return control{}, fmt.Errorf("listen for commands: %w", err)
+		return commands{}, fmt.Errorf("listen for commands: %w", err)
 	}
 	if err := os.Chmod(path, 0o600); err != nil {
 		l.Close()
-		return control{}, fmt.Errorf("listen for commands: %w", err)
+		return commands{}, fmt.Errorf("listen for commands: %w", err)
 	}
-	return control{l}, nil
+	return commands{l}, nil
 }
 
 // serve carries out commands until ctx ends or one is down.
-func (c control) serve(ctx context.Context, d *deployment.Deployment) error {
+func (c commands) serve(ctx context.Context, d *deployment.Deployment) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	context.AfterFunc(ctx, func() { c.Close() })
@@ -74,7 +72,7 @@ func carryOut(ctx context.Context, conn net.Conn, d *deployment.Deployment) (dow
 		return false // somebody who only looked whether anybody is there
 	}
 	words = append(words, "", "")
-	var a answer
+	var a control.Answer
 	if down = words[0] == "down"; down {
 		a.Text = "ending"
 	} else if words[0] == "place" {
@@ -93,35 +91,4 @@ func carryOut(ctx context.Context, conn net.Conn, d *deployment.Deployment) (dow
 	}
 	_ = json.NewEncoder(conn).Encode(a) // the asker may have left
 	return down
-}
-
-// others names the sockets of other users' clusters: each user has its own.
-func others(path string) string {
-	found, _ := filepath.Glob(filepath.Join(filepath.Dir(path), "localcluster-*.sock")) // the pattern is well-formed
-	found = slices.DeleteFunc(found, func(f string) bool { return f == path })
-	if len(found) == 0 {
-		return ""
-	}
-	return ", which is this user's; there is " + strings.Join(found, ", ") + ", which its owner and root can use (--socket)"
-}
-
-// ask has a running cluster carry out a command.
-func ask(ctx context.Context, path string, words []string) (string, error) {
-	conn, err := new(net.Dialer).DialContext(ctx, "unix", path)
-	if err != nil {
-		return "", fmt.Errorf("no cluster listens on %s%s: start one with `up` (%w)", path, others(path), err)
-	}
-	defer conn.Close()
-	context.AfterFunc(ctx, func() { conn.Close() })
-	if err := json.NewEncoder(conn).Encode(words); err != nil {
-		return "", fmt.Errorf("send the command: %w", err)
-	}
-	var a answer
-	if err := json.NewDecoder(conn).Decode(&a); err != nil {
-		return "", fmt.Errorf("the cluster ended before it answered: %w", err)
-	}
-	if a.Error != "" {
-		return a.Text, errors.New(a.Error)
-	}
-	return a.Text, nil
 }

@@ -6,39 +6,44 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"path/filepath"
-	"strconv"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"maestrohub.io/uns/tools/launch"
+	"maestrohub.io/uns/tools/localcluster/control"
 	"maestrohub.io/uns/tools/localcluster/deployment"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := command().ExecuteContext(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "localcluster:", err)
-		stop()
-		os.Exit(1)
+	err := command().ExecuteContext(ctx)
+	stop()
+	switch {
+	case err == nil:
+		return
+	case ctx.Err() != nil: // whatever it was doing failed by that
+		fmt.Fprintln(os.Stderr, "localcluster: interrupted")
+		os.Exit(130)
 	}
-}
-
-// socket is where commands find the cluster of this user.
-func socket() string {
-	return filepath.Join(os.TempDir(), "localcluster-"+strconv.Itoa(os.Getuid())+".sock")
+	fmt.Fprintln(os.Stderr, "localcluster:", err)
+	os.Exit(1)
 }
 
 func command() *cobra.Command {
 	root := &cobra.Command{Use: "localcluster", Short: "A whole clustered broker on this machine, to try and to break", SilenceUsage: true, SilenceErrors: true}
-	path := root.PersistentFlags().String("socket", socket(), "Unix socket of the running cluster")
+	path := root.PersistentFlags().String("socket", control.Socket(), "Unix socket of the running cluster")
 
 	var o deployment.Options
 	up := &cobra.Command{Use: "up", Short: "Start a cluster and keep it until interrupted", Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return run(c.Context(), *path, o) }}
+		RunE: func(c *cobra.Command, _ []string) error {
+			if o.Replicas < 1 {
+				return fmt.Errorf("--replicas %d: at least 1", o.Replicas)
+			}
+			return run(c.Context(), *path, o)
+		}}
 	up.Flags().IntVar(&o.Replicas, "replicas", 2, "broker replicas")
 	up.Flags().DurationVar(&o.MemberTTL, "member-ttl", 10*time.Second, "brokerMemberTTL: fence and failover scale with it")
 	up.Flags().StringVar(&o.Binary, "binary", "", "broker program (built from this repository if empty)")
@@ -46,7 +51,12 @@ func command() *cobra.Command {
 
 	var during time.Duration
 	checking := &cobra.Command{Use: "check", Short: "Publish and receive until interrupted, then say whether anything acknowledged was lost", Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return check(c.Context(), c.OutOrStdout(), *path, during) }}
+		RunE: func(c *cobra.Command, _ []string) error {
+			if during < 0 {
+				return fmt.Errorf("--for %v: not less than 0", during)
+			}
+			return check(c.Context(), c.OutOrStdout(), *path, during)
+		}}
 	checking.Flags().DurationVar(&during, "for", 0, "end after this long; 0: when interrupted")
 	root.AddCommand(checking)
 
@@ -72,7 +82,7 @@ func command() *cobra.Command {
 	} {
 		root.AddCommand(&cobra.Command{Use: v.use, Short: v.short, Args: arguments(v.min, v.max),
 			RunE: func(c *cobra.Command, args []string) error {
-				answer, err := ask(c.Context(), *path, append([]string{c.Name()}, args...))
+				answer, err := control.Ask(c.Context(), *path, append([]string{c.Name()}, args...)...)
 				if answer != "" {
 					fmt.Fprintln(c.OutOrStdout(), answer)
 				}
@@ -97,11 +107,11 @@ func arguments(least, most int) cobra.PositionalArgs {
 const startBound = 5 * time.Minute
 
 func run(ctx context.Context, path string, o deployment.Options) (err error) {
-	control, err := listen(path)
+	commands, err := listen(path)
 	if err != nil {
 		return err
 	}
-	defer control.Close()
+	defer commands.Close()
 	o.Clients = []launch.Client{{ID: demoClient, Secret: demoSecret, Workspace: demoWorkspace, Scopes: []string{"uns:read", "uns:write", "uns_settings:update", "api_clients:manage"}}}
 	o.Model = model
 	fmt.Println("starting three nats-servers, PostgreSQL and", o.Replicas, "replicas ...")
@@ -113,7 +123,7 @@ func run(ctx context.Context, path string, o deployment.Options) (err error) {
 	}
 	defer func() { err = errors.Join(err, d.Close()) }()
 	greet(os.Stdout, d, demoClient, demoSecret)
-	return control.serve(ctx, d)
+	return commands.serve(ctx, d)
 }
 
 // model lets topics below retained/ keep their last value.

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"strings"
+	"sync"
 	"time"
 
 	"maestrohub.io/uns/broker/mqtt"
@@ -58,6 +59,7 @@ type Fleet struct {
 	leaving     leaving
 	stopSending context.CancelFunc
 	stop        context.CancelFunc
+	working     sync.WaitGroup // every device's goroutine
 	sent        chan error
 	taken       chan error
 }
@@ -68,7 +70,8 @@ var kinds = []struct {
 	qos     byte
 }{{mqtt.V5, 1}, {mqtt.V5, 2}, {mqtt.V311, 1}, {mqtt.V311, 2}}
 
-// Start starts the devices and returns once every session is subscribed.
+// Start starts the devices and returns once every session is subscribed. One that fails
+// leaves no session.
 func Start(ctx context.Context, o Options) (*Fleet, error) {
 	if o.Every == 0 {
 		o.Every = 10 * time.Millisecond
@@ -91,23 +94,29 @@ func Start(ctx context.Context, o Options) (*Fleet, error) {
 	}
 	f.further()
 	for _, s := range f.listeners() {
-		go func() { f.taken <- s.Run(running, calm) }()
+		f.working.Go(func() { f.taken <- s.Run(running, calm) })
 	}
 	for _, s := range f.listeners() {
 		select {
 		case <-s.Changed:
 		case err := <-f.taken:
-			f.Close()
-			return nil, err
+			return nil, f.giveUp(err)
 		case <-ctx.Done():
-			f.Close()
-			return nil, fmt.Errorf("start %s: %s is not subscribed%s: %w", o.Name, s.ID, history(&s.Device, f.begun), ctx.Err())
+			return nil, f.giveUp(fmt.Errorf("start %s: %s is not subscribed%s: %w", o.Name, s.ID, history(&s.Device, f.begun), ctx.Err()))
 		}
 	}
 	for _, p := range f.Publishers {
-		go func() { f.sent <- p.Run(sending) }()
+		f.working.Go(func() { f.sent <- p.Run(sending) })
 	}
 	return f, nil
+}
+
+// giveUp ends what was started and returns why, with the sessions that are left.
+func (f *Fleet) giveUp(why error) error {
+	f.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	return errors.Join(why, f.EndSessions(ctx))
 }
 
 // configure makes a device that starts at a home and roams from there.

@@ -19,6 +19,16 @@ const endAttempts = 3
 // that ends with its connection. It is for a fleet that is finished or closed. What it
 // cannot end by the end of ctx ends by itself, within its expiry; the error says which.
 func (f *Fleet) EndSessions(ctx context.Context) error {
+	// A publisher that is still owed something connects again, and makes its session anew.
+	ended := make(chan struct{})
+	go func() {
+		f.working.Wait()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+	case <-ctx.Done():
+	}
 	left, last := 0, error(nil)
 	for i, d := range f.Devices() {
 		if d.Clean {
