@@ -371,7 +371,7 @@ func (w *workspace) inheritFrom(i inheritance) {
 		return
 	}
 	w.server.background(func(ctx context.Context) {
-		last, err := i.last, error(nil)
+		last, err, empty := i.last, error(nil), 0
 		if last == 0 {
 			_, last, err = f.log.Bounds(ctx)
 		}
@@ -381,7 +381,16 @@ func (w *workspace) inheritFrom(i inheritance) {
 				if i.last == 0 {
 					break
 				}
-				select { // the read lags behind the last record
+				// The read lags behind the last record, or the log was made anew meanwhile and
+				// is shorter. Only an append tells, asked for ever more seldom.
+				if empty++; empty&(empty-1) == 0 {
+					var end uint64
+					if end, err = f.mark(ctx); err != nil {
+						break
+					}
+					last = min(last, end)
+				}
+				select {
 				case <-time.After(pumpRetry):
 				case <-ctx.Done():
 					err = ctx.Err()
