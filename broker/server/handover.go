@@ -111,8 +111,11 @@ func (c *connection) lastWrites(ctx context.Context) {
 	c.lock.Unlock()
 }
 
-// giveBack says in the owner record that a claim came to nothing, so that nobody
-// asks this replica to let go of what it does not hold. The session is as it was.
+// giveBack takes back a claim that came to nothing, also one whose answer never came: it
+// may land yet, and then nobody would hold what it says is held. Where the connection
+// before had ended, its record stands again: its will is not dead, and its session goes on
+// to expire. Else, so that nobody asks this replica to let go of what it does not hold, the
+// record says that the claim has ended.
 func (c *connection) giveBack() {
 	h := c.held
 	if h == nil {
@@ -120,19 +123,50 @@ func (c *connection) giveBack() {
 	}
 	c.held = nil
 	c.server.background(func(ctx context.Context) {
-		ctx, cancel := context.WithTimeout(ctx, c.server.limits.ConnectBudget)
-		defer cancel()
 		sh := c.server.shared
-		if !c.mayAct() {
-			return
-		}
-		if h.will != nil && h.willRevision != 0 {
+		if h.will != nil && h.willRevision != 0 && c.mayAct() {
 			_, _ = sh.wills.Delete(ctx, cluster.WillKey(h.will.Connection), h.willRevision)
 		}
-		ended := h.owner.End(cluster.Lost, time.Now())
-		if revision, err := sh.owners.Update(ctx, c.client.id, ended.Encode(sh.Member.Floor()), h.ownerRevision); err == nil {
-			sh.holders.learn(c.client.id, ended, revision)
+		c.writeBack(ctx, h)
+	})
+}
+
+// writeBack is giveBack's write, tried until it is decided, which only a conditional write
+// is: one over what the claim was made over makes the claim fail that has not landed yet.
+func (c *connection) writeBack(ctx context.Context, h *holding) {
+	sh, id := c.server.shared, c.client.id
+	back, at := h.owner.End(cluster.Lost, time.Now()), h.ownerRevision
+	if over := h.over; over != nil && (over.Ending != cluster.Held || sh.Member.Ending(over.Incarnation) != cluster.Held) {
+		back = *over
+	}
+	if at == 0 {
+		at = h.overRevision
+	}
+	_ = retry(ctx, func() error {
+		if !c.mayAct() {
+			return nil // the incarnation's claims have ended with it
 		}
+		revision, err := write(ctx, sh.owners, id, back.Encode(sh.Member.Floor()), at)
+		if err == nil {
+			sh.holders.learn(id, back, revision)
+			return nil
+		}
+		if !errors.Is(err, state.ErrConflict) {
+			return err
+		}
+		r, err := sh.owners.Get(ctx, id)
+		if err != nil {
+			return err // it may be a read of before
+		}
+		if r.Revision <= at {
+			return errBusy // so is this
+		}
+		there, err := cluster.DecodeOwner(r.Value)
+		if err != nil || there.Connection != h.owner.Connection {
+			return nil // another has claimed it, or this write had landed
+		}
+		at = r.Revision
+		return errBusy
 	})
 }
 

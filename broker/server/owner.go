@@ -300,11 +300,13 @@ func (c *connection) claimOwner(ctx context.Context, id string, grants *access.G
 		return errBusy
 	}
 	revision, err := write(ctx, sh.owners, id, owner.Encode(sh.Member.Floor()), f.ownerRevision)
+	if err == nil || !errors.Is(err, state.ErrConflict) {
+		c.held = &holding{owner: owner, ownerRevision: revision, over: f.owner, overRevision: f.ownerRevision}
+	}
 	if err != nil {
 		return err
 	}
 	sh.holders.learn(id, owner, revision)
-	c.held = &holding{owner: owner, ownerRevision: revision}
 	c.claimed(f.owner)
 	return nil
 }

@@ -19,7 +19,10 @@ import (
 // is no longer the one, and it ends (standing.go).
 type holding struct {
 	owner         cluster.Owner
-	ownerRevision uint64
+	ownerRevision uint64 // 0: whether the claim has landed is not known
+	// over is the record that was claimed over, at its revision; nil: there was none.
+	over         *cluster.Owner
+	overRevision uint64
 	// record is the session's state as it is stored; nil for a clean session.
 	record         *cluster.Session
 	recordRevision uint64
