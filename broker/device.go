@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -53,6 +54,9 @@ func notTLS(u *url.URL, err error) error {
 	if u.Scheme == "mqtts" && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.As(err, new(tls.RecordHeaderError))) {
 		return fmt.Errorf("the port does not speak TLS (%w): mqtt://%s connects without, or give the TLS port", err, u.Host)
 	}
+	if errors.As(err, new(x509.UnknownAuthorityError)) {
+		return fmt.Errorf("%w: --ca-file names the certificates that sign the broker's", err)
+	}
 	return err
 }
 
@@ -70,6 +74,9 @@ func (d *device) connect(clientID, user, password string) error {
 		Username: user, HasUsername: true, Password: []byte(password), HasPassword: true, RequestProblemInformation: true}
 	var answer mqtt.Connack
 	if err := d.ask(ask.Append(nil, mqtt.V5), mqtt.CONNACK, &answer); err != nil {
+		if _, encrypted := d.conn.(*tls.Conn); !encrypted && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)) {
+			return fmt.Errorf("the port does not answer a CONNECT (%w): is it a TLS port, which wants mqtts://?", err)
+		}
 		return err
 	}
 	return refused("CONNACK", answer.Code, answer.ReasonString)

@@ -155,7 +155,10 @@ func (a *attempt) tls() (*tls.Config, error) {
 			return nil, fmt.Errorf("--ca-file %s: holds no certificate", a.caFile)
 		}
 	}
-	if a.certFile != "" || a.keyFile != "" {
+	if (a.certFile == "") != (a.keyFile == "") {
+		return nil, errors.New("--cert-file and --key-file: one without the other")
+	}
+	if a.certFile != "" {
 		pair, err := tls.LoadX509KeyPair(a.certFile, a.keyFile)
 		if err != nil {
 			return nil, fmt.Errorf("--cert-file, --key-file: %w", err)

@@ -2,7 +2,10 @@ package main
 
 import (
 	"io"
+	"log/slog"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"regexp"
 	"strings"
 	"testing"
@@ -64,6 +67,10 @@ func TestTrySaysWhichStepFailedAndWhy(t *testing.T) {
 		{"another's workspace", []string{at, "--workspace", "other"}, "", `subscribe to mHv1.0/other/try: SUBACK: .*0x87.*: the API client is of another workspace \(--workspace`},
 		{"a value the model refuses", []string{at, "--topic", trialTopic}, "", `publish to .*: PUBACK: .*0x83`},
 		{"TLS where there is none", []string{"mqtts://" + b.address("tcp")}, "", "connect to mqtts://.*the port does not speak TLS .*: mqtt://"},
+		{"no TLS where there is", []string{"mqtt://" + encrypted(t)}, "", "does not answer a CONNECT .*: is it a TLS port, which wants mqtts://"},
+		{"a certificate of nobody's", []string{"mqtts://" + encrypted(t)}, "", "certificate signed by unknown authority.*: --ca-file names"},
+		{"no such CA", []string{at, "--ca-file", "nowhere"}, "", "--ca-file: open nowhere"},
+		{"a certificate without its key", []string{at, "--cert-file", "tls.crt"}, "", "--cert-file and --key-file: one without the other"},
 		{"no address", nil, "", "name the broker.*mqtt://localhost:1883"},
 		{"no time", []string{at, "--timeout", "1ns"}, "", "connect to "},
 	} {
@@ -81,6 +88,15 @@ func TestTrySaysWhichStepFailedAndWhy(t *testing.T) {
 	if _, err := execute(t, "", "try", at); err == nil || !strings.Contains(err.Error(), "$"+envSecret) {
 		t.Errorf("without a secret: %v, want the variable named", err)
 	}
+}
+
+// encrypted is the address of a port that speaks TLS, with a certificate nobody trusts.
+func encrypted(t *testing.T) string {
+	t.Helper()
+	s := httptest.NewTLSServer(http.NotFoundHandler())
+	s.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, 0)
+	t.Cleanup(s.Close)
+	return s.Listener.Addr().String()
 }
 
 func TestTryWaitsForTheNetworkIfTold(t *testing.T) {
