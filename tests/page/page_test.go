@@ -206,6 +206,10 @@ func TestThePageShowsAClusterWhileAReplicaDies(t *testing.T) {
 	w.says("#verdict", "2 of 3 replicas are known to serve; one does not answer.")
 	w.until("it is never said to serve while it is dead", `verdicts.every(v => !v.includes("does not answer") || v.includes("2 of 3")) || verdicts.join("; then: ")`)
 	w.picture("5-killed")
+	w.until("every warning has a contrast of 4.5, too", accessible)
+	w.dark(true)
+	w.until("also in the dark", accessible)
+	w.dark(false)
 	w.until("the dead one is judged gone", fmt.Sprintf(`!document.querySelector("#replicas").innerText.includes(%q)`, d.Replicas[2].ID))
 	w.says("#verdict", "2 of 3 replicas serve; one is missing.", "The 2 that serve are linked.")
 	w.says("#problems", "One replica is missing", "Runbook: not-ready")
@@ -248,6 +252,9 @@ func TestThePageShowsAClusterWhileAReplicaDies(t *testing.T) {
 	d.Replicas[0].Kill()
 	w.says("#verdict", "cannot be reached", "trying again")
 	w.picture("11-unreachable")
+	w.until("the alarm has a contrast of 4.5, too", accessible)
+	w.dark(true)
+	w.until("also in the dark", accessible)
 }
 
 // unscrolled is whether a table fits into its place.
