@@ -93,7 +93,14 @@ func (a *attempt) run(ctx context.Context) error {
 			}
 			return d.connect("try-"+strings.ToLower(token[:12]), a.id, a.secret)
 		}},
-		{"subscribe to " + a.data(), func() error { return d.subscribe(a.data()) }},
+		{"subscribe to " + a.data(), func() error {
+			err := d.subscribe(a.data())
+			if !errors.Is(err, mqtt.NotAuthorized) {
+				return err
+			}
+			// Who may not publish either is told the inbox to publish to.
+			return errors.Join(err, d.publish(a.inbox(), []byte(`"`+token+`"`)))
+		}},
 		{"publish to " + a.inbox() + " at QoS 1", func() error { return d.publish(a.inbox(), []byte(`"`+token+`"`)) }},
 		{"get its live copy", func() error { return d.receive(a.data(), []byte(token)) }},
 		{"read it back from history", func() error {
@@ -213,5 +220,5 @@ func refused(what string, code mqtt.ReasonCode, why string) error {
 	if why != "" {
 		why = ": " + why
 	}
-	return fmt.Errorf("%s: %s%s", what, code, why)
+	return fmt.Errorf("%s: %w%s", what, code, why)
 }
