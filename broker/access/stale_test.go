@@ -79,16 +79,28 @@ func TestNothingIsKeptOfAClientDeletedLongAgo(t *testing.T) {
 // A bucket that was lost and made again counts its revisions anew: what it holds then
 // counts, and nothing of before.
 func TestABucketThatCountsAnewIsBelieved(t *testing.T) {
-	a := openAccess(t, Options{})
-	add(t, a, Client{ID: "c", Workspace: "w"})
-	old, err := a.bucket.Get(t.Context(), clientKeys+"c")
-	fatal(t, err)
-	fatal(t, a.Disable(t.Context(), "c"))
-	a.beginAgain()
-	a.learn("c", old)
-	if k, _ := a.lastKnown(t.Context(), "c"); k == nil || k.client.Disabled {
-		t.Errorf("known as %+v, want as the bucket repeats it", k)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		a := openAccess(t, Options{})
+		add(t, a, Client{ID: "c", Workspace: "w"})
+		old, err := a.bucket.Get(t.Context(), clientKeys+"c")
+		fatal(t, err)
+		fatal(t, a.Disable(t.Context(), "c"))
+		synctest.Wait() // the watch has told
+		missing := a.beginAgain()
+		a.learn("c", old)
+		if k, _ := a.lastKnown(t.Context(), "c"); k == nil || k.client.Disabled || !missing["c"] {
+			t.Errorf("known as %+v, want as the bucket repeats it", k)
+		}
+		a.endAgain(missing)
+		if k, _ := a.lastKnown(t.Context(), "c"); k == nil {
+			t.Error("dropped, though the bucket has repeated it")
+		}
+		missing = a.beginAgain()
+		a.endAgain(missing)
+		if k, _ := a.lastKnown(t.Context(), "c"); k != nil {
+			t.Errorf("known as %+v, though the bucket has it no more", k)
+		}
+	})
 }
 
 // Grants hold for wsRevocationSLA from when the store was asked: what it took to answer is
