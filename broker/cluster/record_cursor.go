@@ -22,6 +22,12 @@ type Cursor struct {
 	Writer ID
 	// Position is the last entry before which everything is finished.
 	Position Position
+	// Ahead: entries beyond Position may have been sent at QoS 2 with no record of it,
+	// each under the packet id that follows from its sequence.
+	Ahead bool
+	// Recorded: from here on no entry is sent so. The log has dropped some that may
+	// have been, and the client may hold their packet ids for ever.
+	Recorded bool
 	// Missed counts entries the log dropped before the session read them.
 	Missed uint64
 	// Deliveries are those beyond Position that are unfinished, or finished out
@@ -67,6 +73,7 @@ func (c *Cursor) Encode(floor Format) []byte {
 	a.id(c.Session)
 	a.id(c.Writer)
 	a.position(c.Position)
+	a.flags(c.Ahead, c.Recorded)
 	a.uint(c.Missed)
 	a.uint(uint64(len(c.Deliveries)))
 	for _, d := range c.Deliveries {
@@ -99,6 +106,8 @@ func DecodeCursor(b []byte) (*Cursor, error) {
 	c.Session = p.id("session")
 	c.Writer = p.id("writer")
 	c.Position = p.position("position")
+	sending := p.flags("sending", 2)
+	c.Ahead, c.Recorded = sending[0], sending[1]
 	c.Missed = p.uint("missed")
 	n := p.count("deliveries", 3)
 	if n > 0 {

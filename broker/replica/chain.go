@@ -61,7 +61,8 @@ func (r *Replica) openChain(ctx context.Context) error {
 	})
 	r.closers = append(r.closers, func() error { kept.Close(); return nil })
 	c := r.config
-	r.server = server.New(server.Options{Config: c, Access: r.access, Retained: kept, Store: r.store, Metrics: r.metrics, Log: r.log, LogID: r.logID})
+	r.server = server.New(server.Options{Config: c, Access: r.access, Retained: kept, Store: r.store, Metrics: r.metrics, Log: r.log, LogID: r.logID,
+		FixedIdentifiers: r.parts.FixedIdentifiers})
 	r.ingest = ingest.New(ingest.Options{
 		Grammar: r.grammar(), Model: r.model.Current, Historian: r.historian, Logs: r.store, Retained: kept, Live: r.server, Wanted: r.server,
 		Metrics: r.metrics, Logger: r.log, LiveQoS: c.LiveMirror.QoS,

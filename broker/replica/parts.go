@@ -29,6 +29,8 @@ type Parts struct {
 	Unlistening bool
 	// Newest is the newest format it reads, as cluster.Options has it.
 	Newest cluster.Format
+	// FixedIdentifiers is server.Options'.
+	FixedIdentifiers uint64
 }
 
 // MeshParts are one replica's end of the links to others.

@@ -373,7 +373,7 @@ func (c *connection) attach(ctx context.Context, cl *client, p *mqtt.Connect, gr
 	}
 	se := cl.session // [MQTT-3.1.2-5]
 	se.Expiry = expiry
-	se.Window.Limit = int(min(p.ReceiveMaximum, s.limits.ReceiveMaximum)) // [MQTT-3.3.4-9]
+	se.Window.Limit = int(min(p.ReceiveMaximum, s.limits.ReceiveMaximum, session.MaxWindow)) // [MQTT-3.3.4-9]
 
 	c.session = se
 	c.zeroExpiry = p.SessionExpiry == 0

@@ -148,7 +148,8 @@ func (c *connection) room(qos byte) bool {
 func (c *connection) transmit(it session.Item, e *encoding) {
 	v := it.Value
 	now := time.Now().UnixNano()
-	if v.Expired(now) { // [MQTT-3.3.2-5]
+	fixed, begun := c.fixed(&it)
+	if v.Expired(now) && !begun { // [MQTT-3.3.2-5]
 		c.server.metrics.DeliveriesWithheld.WithLabelValues("expired").Inc()
 		it.Settle(true)
 		return
@@ -170,26 +171,38 @@ func (c *connection) transmit(it session.Item, e *encoding) {
 	if it.Source == session.FromLive {
 		entry.Value = v
 	}
-	c.session.Window.Send(entry)
-	d.PacketID = entry.PacketID
-	if entry.QoS == 2 && c.clustered() && entry.Source != session.FromLive {
-		// A QoS 2 PUBLISH leaves once its identifier is recorded, so that whoever resumes the
-		// session knows that the client may have it.
-		c.out.packets++
-		c.record(&c.held.cursor, func() {
-			c.out.packets--
+	if fixed = fixed && c.session.Window.SendFixed(entry, c.held.ahead.span); !fixed {
+		c.session.Window.Send(entry)
+	}
+	d.PacketID, d.Dup = entry.PacketID, begun // [MQTT-3.3.1-1]
+	drop := func() {
+		if begun {
+			c.abandon(entry)
+			return
+		}
+		c.session.Window.Drop(entry.PacketID) // as if it had been delivered [MQTT-3.1.2-25]
+		entry.Settle(true)
+	}
+	switch {
+	case v.Expired(now):
+		c.abandon(entry)
+	case entry.QoS == 2 && c.clustered() && entry.Source != session.FromLive:
+		later := func() {
 			// An encoding of its own: e is shared with the deliveries to others, which are
 			// made under other locks.
 			d.Expiry, d.HasExpiry = v.ExpirySeconds(time.Now().UnixNano())
 			if !c.out.closing && !c.put(&encoding{value: v}, &d) {
-				c.session.Window.Drop(entry.PacketID)
+				drop()
 			}
-		})
-		return
-	}
-	if !c.put(e, &d) {
-		c.session.Window.Drop(entry.PacketID) // as if it had been delivered [MQTT-3.1.2-25]
-		entry.Settle(true)
+		}
+		if c.publish2(fixed, it.Position, later) {
+			return
+		}
+		fallthrough
+	default:
+		if !c.put(e, &d) {
+			drop()
+		}
 	}
 }
 

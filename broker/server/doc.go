@@ -64,8 +64,9 @@
 // takeover only if another's stands there, and not one's own whose outcome was never told
 // (standing.go).
 //
-// What leaves only after a record has landed waits in its recorder: a QoS 2 PUBLISH
-// and a PUBREL for the cursor, a PUBREC and a PUBCOMP for the identifiers taken.
+// What leaves only after a record has landed waits in its recorder: a PUBREL, and a QoS 2
+// PUBLISH that may not go ahead of it (ahead.go), for the cursor, a PUBREC and a PUBCOMP for
+// the identifiers taken.
 //
 // What persistent sessions want is an index of every replica's own, derived from
 // mqtt-session-state (wanted.go); live values go to the replicas with routes for them

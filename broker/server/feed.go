@@ -459,6 +459,9 @@ func (c *connection) joinTail(f *feed) (position, next uint64, there bool) {
 // missed counts values the log dropped before the session read them. The lock
 // is held.
 func (c *connection) missed(n uint64) {
+	if c.held != nil && c.session.Position <= c.held.ahead.begunTo {
+		c.held.ahead.recorded = true
+	}
 	c.session.Missed += n
 	c.server.missed.Add(n)
 	c.server.metrics.SessionLogValuesMissed.Add(float64(n))
@@ -521,10 +524,13 @@ func (c *connection) takeOne(subs []*session.Subscription, e *encoding, sequence
 	sent := false
 	offer := func(of []*session.Subscription, share string) bool {
 		effect, ok := session.Effective(of, e.value, sequence, c.client.id)
-		if !ok || effect.QoS == 0 || !effect.Covered && !c.grants.MayRead(e.value.Name) {
+		if !ok || effect.QoS == 0 {
 			return true
 		}
 		it := session.Item{Value: e.value, Effect: effect, Source: session.FromLog, Position: sequence, Share: share}
+		if !effect.Covered && !c.grants.MayRead(e.value.Name) {
+			return c.finish(&it)
+		}
 		if sent {
 			c.offer(it, e) // the first copy has gone: the others may wait in the queue
 			return true

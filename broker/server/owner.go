@@ -497,6 +497,7 @@ func (c *connection) confirm(ctx context.Context, p *mqtt.Connect, grants *acces
 			return false, err
 		}
 	}
+	h.ahead = ahead{span: c.server.options.FixedIdentifiers, kept: coverageOf(cursor)}
 	if restored {
 		// The cursor was confirmed as it was found: what is made of one that is no position
 		// any more is written with the next snapshot, and decided again if that is lost.
@@ -536,6 +537,7 @@ func atOnce(calls []func() error) error {
 func (c *connection) restore(se *session.Session, record *cluster.Session, cursor *cluster.Cursor, valid bool) {
 	se.Missed = cursor.Missed
 	se.Position = cursor.Position.Sequence + 1
+	c.held.ahead.restore(cursor, valid)
 	if !valid {
 		cursor.Position = cluster.Position{}
 		c.server.log.Warn("broker cluster: a persistent session's cursor is not a position in its session log any more — the session reads the log from its start",

@@ -30,6 +30,8 @@ type holding struct {
 	willRevision   uint64
 	// cursor and received are written by recorders, when there is something new.
 	cursor, received recorder
+	ahead            ahead
+	publishing       int  // PUBLISHes that wait for a write of the cursor
 	lost             bool // another connection has taken over: nothing more is written
 	tick             *task
 	ends             bool // the session ends with the connection
@@ -44,8 +46,10 @@ type holding struct {
 // Invariant: a waiting item of version n runs only after a write whose content was
 // taken at or after n has landed.
 type recorder struct {
-	bucket   state.Bucket
-	encode   func() []byte // called with the lock held
+	bucket state.Bucket
+	// encode is called with the lock held, and what it returns beside the record once that
+	// has landed, so too.
+	encode   func() (record []byte, landed func())
 	writer   func(record []byte) (cluster.ID, error)
 	revision uint64
 	wanted   uint64 // version of the content
@@ -99,12 +103,13 @@ func (c *connection) record(r *recorder, run func()) {
 }
 
 // recordSoon is record for what nobody waits for but a packet of ours that may be a
-// little late. While other writes of the record follow one another closely it goes
-// with the next of them: a write of its own would cost as much, and the next would wait
-// for it. The lock is held.
+// little late. While askings follow one another closely one write serves two: a write of
+// its own would cost as much. The lock is held.
 func (c *connection) recordSoon(r *recorder, run func()) {
-	wait := r.pace.next(time.Since(c.since))
-	if wait == 0 || r.writing || c.ended {
+	now := time.Since(c.since)
+	r.pace.asked(now)
+	wait := r.pace.next(now)
+	if wait == 0 || r.writing || c.ended || 2*c.session.Window.Len() > c.session.Window.Limit {
 		r.wanted++
 		c.after(r, run)
 		return
@@ -151,13 +156,15 @@ func (c *connection) writeRecord(ctx context.Context, r *recorder) {
 			c.lock.Unlock()
 			return
 		}
-		version, content, revision := r.wanted, r.encode(), r.revision
+		version, revision := r.wanted, r.revision
+		content, landed := r.encode()
 		c.lock.Unlock()
 		written, err := r.bucket.Update(ctx, c.client.id, content, revision)
 		c.lock.Lock()
 		switch {
 		case err == nil:
 			r.revision, r.landed = written, version
+			landed()
 			met = time.Time{}
 			n := 0
 			for n < len(r.waiting) && r.waiting[n].version <= version {
@@ -203,12 +210,17 @@ func (c *connection) writeRecord(ctx context.Context, r *recorder) {
 func (c *connection) clustered() bool { return c.held != nil && c.held.record != nil }
 
 // encodeCursor is the content of the cursor record. The lock is held.
-func (c *connection) encodeCursor() []byte { return c.cursor().Encode(c.server.shared.Member.Floor()) }
+func (c *connection) encodeCursor() (record []byte, landed func()) {
+	cursor := c.cursor()
+	kept := coverageOf(cursor)
+	return cursor.Encode(c.server.shared.Member.Floor()), func() { c.held.ahead.kept = kept }
+}
 
 // cursor is the present one. The lock is held.
 func (c *connection) cursor() *cluster.Cursor {
 	se := c.session
 	cursor := &cluster.Cursor{Session: c.held.record.ID, Writer: c.held.owner.Connection, Position: c.position(), Missed: se.Missed}
+	cursor.Ahead, cursor.Recorded = c.held.ahead.sending(cursor.Position.Sequence, c.ended)
 	for _, e := range se.Window.Entries() {
 		if e.Source == session.FromLive {
 			continue
@@ -248,9 +260,9 @@ func (c *connection) position() cluster.Position {
 
 // encodeReceived is the content of the record of open QoS 2 flows towards us. The
 // lock is held.
-func (c *connection) encodeReceived() []byte {
+func (c *connection) encodeReceived() (record []byte, landed func()) {
 	r := cluster.Received{Session: c.held.record.ID, Writer: c.held.owner.Connection, PacketIDs: c.session.Inbound.IDs()}
-	return r.Encode(c.server.shared.Member.Floor())
+	return r.Encode(c.server.shared.Member.Floor()), func() {}
 }
 
 // cursorEvery is how often a cursor that has only moved is written: what lies in

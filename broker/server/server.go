@@ -17,6 +17,7 @@ import (
 	"maestrohub.io/uns/broker/metrics"
 	"maestrohub.io/uns/broker/mqtt"
 	"maestrohub.io/uns/broker/retained"
+	"maestrohub.io/uns/broker/session"
 	"maestrohub.io/uns/broker/state"
 	"maestrohub.io/uns/broker/topic"
 )
@@ -50,6 +51,9 @@ type Options struct {
 	LogID   func(workspace string) string
 	Metrics *metrics.Metrics
 	Log     *slog.Logger
+	// FixedIdentifiers is how many packet identifiers follow from places in the session
+	// log, the same at every replica; 0: session.FixedSpan, which is the most.
+	FixedIdentifiers uint64
 }
 
 // Server is the broker's side of every MQTT connection of this replica.
@@ -111,6 +115,9 @@ func New(o Options) *Server {
 		clients:        make(map[string]*client),
 		credential:     make(map[string]map[*connection]bool),
 		workspaces:     make(map[string]*workspace),
+	}
+	if o.FixedIdentifiers == 0 {
+		s.options.FixedIdentifiers = session.FixedSpan
 	}
 	s.agenda = newAgenda()
 	o.Metrics.SessionsOnline.From(func() float64 { st := s.Stats(); return float64(st.Sessions - st.Offline) })

@@ -81,7 +81,8 @@ func TestAConflictWithOnesOwnWriteIsNoTakeover(t *testing.T) {
 				bucket := &silent{Bucket: cursors}
 				r := &c.held.cursor
 				*r = recorder{bucket: bucket, encode: c.encodeCursor, writer: cursorWriter}
-				if r.revision, err = cursors.Create(t.Context(), press.id, c.encodeCursor()); err != nil {
+				first, _ := c.encodeCursor()
+				if r.revision, err = cursors.Create(t.Context(), press.id, first); err != nil {
 					t.Fatal(err)
 				}
 				if bucket.before, err = cursors.Get(t.Context(), press.id); err != nil {

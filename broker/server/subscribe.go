@@ -22,6 +22,10 @@ func (c *connection) onSubscribe(h mqtt.Header, body []byte) error {
 	}
 	codes := make([]mqtt.ReasonCode, len(p.Filters))
 	var retained []*session.Subscription
+	if err := c.recordAhead(); err != nil {
+		return err
+	}
+	defer c.goAhead()
 	asked := c.noteSent()
 	defer asked.over()
 	for i, f := range p.Filters {
@@ -186,6 +190,10 @@ func (c *connection) onUnsubscribe(h mqtt.Header, body []byte) error {
 		return err
 	}
 	codes := make([]mqtt.ReasonCode, len(p.Filters))
+	if err := c.recordAhead(); err != nil {
+		return err
+	}
+	defer c.goAhead()
 	w := c.ws
 	left := inheritance{client: c.session.ClientID}
 	for i, filter := range p.Filters {

@@ -16,8 +16,8 @@
 //  1. New makes it at a CONNECT that found none; Persistent says which kind.
 //  2. Subscribe and Unsubscribe change it; Effective decides whether and how a
 //     value goes to it.
-//  3. Window.Send takes a packet identifier for a delivery at QoS 1 or 2, and
-//     Puback, Pubrec and Pubcomp finish it.
+//  3. Window.Send takes a packet identifier for a delivery at QoS 1 or 2, and SendFixed
+//     the one that follows from its place in the log; Puback, Pubrec and Pubcomp finish it.
 //  4. Inbound remembers the QoS 2 identifiers the client used, from the PUBREC to
 //     the PUBREL.
 //  5. A connection ends; Detach drops what does not outlive it. Resume lists what

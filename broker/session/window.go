@@ -52,13 +52,30 @@ func (e *Entry) Settle(taken bool) {
 	}
 }
 
+// FirstFixed is the first packet identifier that may follow from a sequence. Those before
+// it are given in turn: neither kind is ever taken for the other.
+const FirstFixed = 1 << 15
+
+// FixedSpan is of how many consecutive sequences no two have the same fixed identifier.
+// All replicas have to agree on it: it belongs to the format of the cursor.
+const FixedSpan = 1<<16 - FirstFixed
+
+// MaxWindow is the most deliveries a Window may have to hold: as many as there are
+// identifiers given in turn, of which 0 is none [MQTT-2.2.1-3].
+const MaxWindow = FirstFixed - 1
+
+// FixedID is the packet identifier that follows from an entry's sequence in the session
+// log, with a span of at most FixedSpan: whichever replica sends it to the session, it
+// has this one.
+func FixedID(sequence, span uint64) uint16 { return FirstFixed + uint16(sequence%span) }
+
 // Window holds the deliveries a client has not finished acknowledging, in the
 // order they were first sent.
 //
 // Invariants: an identifier is in use by at most one entry [MQTT-2.2.1-4]; there
 // are never more entries than Limit [MQTT-3.3.4-9].
 type Window struct {
-	// Limit is the lower of the client's Receive Maximum and ours.
+	// Limit is the lower of the client's Receive Maximum and ours, MaxWindow at most.
 	Limit   int
 	entries []*Entry // in sending order; nil where finished
 	first   int      // entries before it are nil
@@ -80,29 +97,43 @@ func (w *Window) Full() bool { return len(w.byID) >= w.Limit }
 // Send takes e into the window and gives it a free, non-zero packet identifier
 // [MQTT-2.2.1-4], [MQTT-4.3.2-1]. It must not be called on a full window.
 func (w *Window) Send(e *Entry) {
-	if w.byID == nil {
-		w.byID = make(map[uint16]*slot)
-	}
 	for {
-		w.nextID++
+		w.nextID = (w.nextID + 1) % FirstFixed
 		if w.nextID != 0 && w.byID[w.nextID] == nil {
 			break
 		}
 	}
 	e.PacketID = w.nextID
-	w.byID[e.PacketID] = &slot{e, len(w.entries)}
-	w.entries = append(w.entries, e)
+	w.add(e)
+}
+
+// SendFixed takes e, an entry of the log, into the window under its FixedID. false: that
+// is in use. It must not be called on a full window.
+func (w *Window) SendFixed(e *Entry, span uint64) bool {
+	id := FixedID(e.Position, span)
+	if w.byID[id] != nil {
+		return false
+	}
+	e.PacketID = id
+	w.add(e)
+	return true
 }
 
 // Restore takes an entry back under the identifier it has, in the order of the
 // calls: an unfinished delivery of a session that another replica served before.
 func (w *Window) Restore(e *Entry) {
+	w.add(e)
+	if e.PacketID < FirstFixed {
+		w.nextID = max(w.nextID, e.PacketID)
+	}
+}
+
+func (w *Window) add(e *Entry) {
 	if w.byID == nil {
 		w.byID = make(map[uint16]*slot)
 	}
 	w.byID[e.PacketID] = &slot{e, len(w.entries)}
 	w.entries = append(w.entries, e)
-	w.nextID = max(w.nextID, e.PacketID)
 }
 
 func (w *Window) remove(id uint16) *Entry {

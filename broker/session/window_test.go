@@ -11,7 +11,7 @@ func TestWindowGivesFreeNonZeroIdentifiers(t *testing.T) {
 	// [MQTT-2.2.1-4]: whatever is acknowledged in whatever order, an identifier in
 	// use is never given again, also when the numbers wrap.
 	w := Window{Limit: 50}
-	w.nextID = 65500
+	w.nextID = FirstFixed - 36
 	r := rand.New(rand.NewPCG(1, 2))
 	inUse := map[uint16]bool{}
 	for range 5000 {

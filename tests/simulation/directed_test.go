@@ -30,7 +30,10 @@ var directed = []struct {
 	{"a historian takes nothing for a while", 2, refusingHistorian, 0},
 	{"an API client is disabled, and another may read less", 2, takenRights, 0},
 	{"a session that moves has unsubscribed", 2, unsubscribed, 0},
-	{"the log drops a value whose delivery has begun", 2, droppedDelivery, 24 << 10},
+	{"the log drops a value whose delivery has begun", 2, func(w *world) { droppedDelivery(w, false) }, 24 << 10},
+	{"the log drops a value whose delivery has begun and is in no record", 2, func(w *world) { droppedDelivery(w, true) }, 24 << 10},
+	{"a session unsubscribes from what it was sent, and its replica is killed", 2, unsubscribedFromSent, 0},
+	{"a QoS 2 flow meets the kill of its subscriber's replica again and again", 3, killedFlow, 0},
 }
 
 func TestDirected(t *testing.T) {
@@ -38,7 +41,7 @@ func TestDirected(t *testing.T) {
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				w := build(options{Seed: 1, Replicas: d.replicas, MemberTTL: 10 * time.Second, WillStopGrace: 20 * time.Second, Honest: true, LogBytes: d.logBytes})
+				w := build(options{Seed: 1, Replicas: d.replicas, MemberTTL: 10 * time.Second, WillStopGrace: 20 * time.Second, Honest: true, LogBytes: d.logBytes, FixedIdentifiers: 8})
 				pause(15 * time.Second)
 				d.do(w)
 				w.end()
@@ -302,44 +305,66 @@ func restoredLog(w *world) {
 // B6: a device has received a value at QoS 2 and said nothing of it, and the log drops the
 // value while it is away. It holds the packet identifier for that value, so this is not used
 // for another before the device has let it go.
-func droppedDelivery(w *world) {
-	d, _ := w.at("keeps", false, 1)
-	s := &sleeper{subscriber: subscriber{device: d, qos: 2, filter: data + "v/+/a", arrivals: map[string][]arrival{}, held: map[uint16]bool{}}}
+//
+// killed: the delivery is in no record, for it went ahead of one and its replica is killed.
+func droppedDelivery(w *world, killed bool) {
+	s, move := w.hesitates()
 	ctx := context.Background()
+	if killed {
+		w.nodes[1].kill(false)
+		move(0)
+	}
+	s.drop()
+	if len(s.held) != 1 {
+		w.violate("%d deliveries are open, want 1", len(s.held))
+	}
 	in := func() (here *stay) {
 		if _, err := s.connect(ctx, 10, nil); err != nil {
 			panic(err)
 		}
 		return &stay{arrivals: map[string][]arrival{}}
 	}
-	here := in()
-	if _, err := s.subscribe(ctx); err != nil {
-		panic(err)
-	}
-	d, _ = w.at("pub", false, 0)
-	_, settled := w.publishes(d, 2, 100*time.Millisecond, 1)
-	if err := s.until(ctx, time.Now(), here); err != nil { // and does not answer
-		panic(err)
-	}
-	settled()
-	s.drop()
-	if len(s.held) != 1 {
-		w.violate("%d deliveries are open, want 1", len(s.held))
-	}
-	d, _ = w.at("filler", false, 0)
-	_, settled = w.publishes(d, 1, 2*time.Millisecond, 1000)
+	d, _ := w.at("filler", false, 0)
+	_, settled := w.publishes(d, 1, 2*time.Millisecond, 1000)
 	settled()
 	pause(5 * time.Second)
 	// It takes what there is, and once more begins a connection with nothing open.
-	here = in()
+	here := in()
 	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); {
 		if err := s.some(ctx, here, end); err != nil {
 			panic(err)
 		}
 	}
 	s.drop()
-	here = in()
-	d, _ = w.at("after", false, 0)
+	w.all(s, in(), "whose value the log has dropped")
+}
+
+// hesitates returns a device at uns-1, subscribed at QoS 2, that has finished some
+// deliveries and received another, of which it has said nothing.
+func (w *world) hesitates() (s *sleeper, move func(to int)) {
+	d, move := w.at("keeps", false, 1)
+	s = &sleeper{subscriber: subscriber{device: d, qos: 2, filter: data + "v/+/a", arrivals: map[string][]arrival{}, held: map[uint16]bool{}}}
+	ctx := context.Background()
+	if _, err := s.connect(ctx, 10, nil); err != nil {
+		panic(err)
+	}
+	if _, err := s.subscribe(ctx); err != nil {
+		panic(err)
+	}
+	d, _ = w.at("pub", false, 0)
+	_, settled := w.publishes(d, 2, 2*time.Second, 4)
+	if err := s.until(ctx, time.Now().Add(5*time.Second), &stay{arrivals: map[string][]arrival{}}); err != nil {
+		panic(err)
+	}
+	settled()
+	return s, move
+}
+
+// all has 20 values published at QoS 2 and checks that each comes once to a session that
+// had a delivery open.
+func (w *world) all(s *sleeper, here *stay, whose string) {
+	ctx := context.Background()
+	d, _ := w.at("after", false, 0)
 	after, settled := w.publishes(d, 2, 100*time.Millisecond, 20)
 	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); {
 		if err := s.some(ctx, here, end); err != nil {
@@ -353,10 +378,58 @@ func droppedDelivery(w *world) {
 	}
 	for _, v := range after.sent {
 		if came[v.number] != 1 {
-			w.violate("%s %d came %d times to a session that had a delivery open whose value the log has dropped", v.topic, v.number, came[v.number])
+			w.violate("%s %d came %d times to a session that had a delivery open %s", v.topic, v.number, came[v.number], whose)
 		}
 	}
 	s.drop()
+}
+
+// A device has received a value at QoS 2, said nothing of it, and unsubscribed. Whoever
+// resumes its session does not come to that value by its subscriptions any more, and ends the
+// delivery all the same: the device holds the packet identifier.
+func unsubscribedFromSent(w *world) {
+	s, move := w.hesitates()
+	ctx := context.Background()
+	if err := s.unsubscribe(ctx, &span{}); err != nil {
+		panic(err)
+	}
+	w.nodes[1].kill(false)
+	move(0)
+	s.drop()
+	ack, err := s.connect(ctx, 10, nil)
+	if err != nil || !ack.SessionPresent {
+		panic(fmt.Sprint(err, " session present ", ack.SessionPresent))
+	}
+	here, err := s.subscribe(ctx)
+	if err != nil {
+		panic(err)
+	}
+	w.all(s, here, "of what it has unsubscribed from")
+}
+
+// What has gone ahead of its record at QoS 2 is sent again under its identifier by whoever
+// resumes the session, whenever its replica was killed.
+func killedFlow(w *world) {
+	d, move := w.at("keeps", false, 1)
+	_, end := w.subscribes(d, 2, "+/a")
+	r := rand.New(rand.NewPCG(w.o.Seed, 5))
+	pause(5 * time.Second)
+	for i := range 10 {
+		d, _ := w.at(fmt.Sprintf("pub%d", i), false, 0)
+		_, settled := w.publishes(d, 2, 5*time.Millisecond, 200)
+		pause(200*time.Millisecond + time.Duration(r.Int64N(int64(600*time.Millisecond))))
+		at := 1 + i%2
+		w.nodes[at].kill(false)
+		move(3 - at)
+		settled()
+		w.nodes[at].start()
+		for !w.nodes[at].serves() {
+			pause(time.Second)
+		}
+	}
+	pause(15 * time.Second)
+	end()
+	w.check()
 }
 
 // some takes one packet, or none until a time, and answers it.

@@ -108,7 +108,7 @@ func (n *node) start() {
 func (p *process) run(ctx context.Context, mesh net.Listener) {
 	defer close(p.done)
 	n := p.node
-	parts := replica.Parts{Shared: p.store, Historian: p.history, Model: model.Fixed(n.w.model), Unlistening: true, Newest: p.reads,
+	parts := replica.Parts{Shared: p.store, Historian: p.history, Model: model.Fixed(n.w.model), Unlistening: true, Newest: p.reads, FixedIdentifiers: n.w.o.FixedIdentifiers,
 		Mesh: &replica.MeshParts{Listener: mesh, Certificate: certificate(), Dial: func(ctx context.Context, to string) (net.Conn, error) {
 			return n.w.network.dial(ctx, p.host, to)
 		}}}

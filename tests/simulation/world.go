@@ -55,6 +55,8 @@ type options struct {
 	// keeps a value. 0: the log keeps all.
 	Sleepers int
 	LogBytes int64
+	// FixedIdentifiers is server.Options': few come around within a run.
+	FixedIdentifiers uint64
 	// LostStores is the share of historian writes whose answer never comes.
 	LostStores float64
 	Honest     bool // the store does not lie
@@ -72,6 +74,7 @@ func usual(seed uint64) options {
 	if r.IntN(4) == 0 {
 		o.Every = 4 * time.Second // one fault after the other
 	}
+	o.FixedIdentifiers = uint64(8 << r.IntN(6))
 	return o
 }
 
