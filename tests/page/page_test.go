@@ -297,7 +297,10 @@ const accessible = `(() => {
   const ground = e => { for (; e; e = e.parentElement) { const c = rgb(getComputedStyle(e).backgroundColor); if (c.length && c[3] !== 0) return c } return [255, 255, 255] };
   for (const e of document.querySelectorAll("main *, header *")) {
     if (!e.checkVisibility() || ![...e.childNodes].some(n => n.nodeType === 3 && n.data.trim())) continue;
-    const [a, b] = [light(rgb(getComputedStyle(e).color).slice(0, 3)), light(ground(e).slice(0, 3))].sort((x, y) => y - x);
+    // What is faint as a whole is so much nearer to what it stands on.
+    const clear = (() => { let o = 1; for (let f = e; f; f = f.parentElement) o *= getComputedStyle(f).opacity; return o })();
+    const on = ground(e).slice(0, 3);
+    const [a, b] = [light(rgb(getComputedStyle(e).color).slice(0, 3).map((v, i) => v * clear + on[i] * (1 - clear))), light(on)].sort((x, y) => y - x);
     const ratio = (a + .05) / (b + .05);
     if (ratio < 4.5) return e.tagName + " " + e.innerText.slice(0, 40) + ": contrast " + ratio.toFixed(2);
   }
