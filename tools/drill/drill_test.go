@@ -217,6 +217,7 @@ func TestADrillOnALocalClusterKeepsEveryPromise(t *testing.T) {
 			p := asked(t, "kill")
 			says(t, p, phase)
 			interrupt(t, p)
+			says(t, p, "interrupted: what is broken is ended")
 			ends(t, p, interrupted)
 		}
 		// Asked to end a fault, one is told once more what is still broken.

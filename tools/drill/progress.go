@@ -64,13 +64,17 @@ func (p *progress) follow(ctx context.Context, f *fleet.Fleet) {
 		acked := f.Acked()
 		rate := float64(acked-last) / time.Since(at).Seconds()
 		last, at = acked, time.Now()
-		connected := 0
+		connected, devices := 0, 0
 		for _, d := range f.Devices() {
+			if f.Leaver != nil && d == &f.Leaver.Device { // it is to be away
+				continue
+			}
+			devices++
 			if events := d.Events(); len(events) > 0 && events[len(events)-1].What == "connected" {
 				connected++
 			}
 		}
-		text := fmt.Sprintf("%6.1f s  %d values acknowledged, %.0f/s; %d of %d devices connected", time.Since(p.begun).Seconds(), acked, rate, connected, len(f.Devices()))
+		text := fmt.Sprintf("%6.1f s  %d values acknowledged, %.0f/s; %d of %d devices connected", time.Since(p.begun).Seconds(), acked, rate, connected, devices)
 		p.mu.Lock()
 		p.wipe()
 		if p.terminal {

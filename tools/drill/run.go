@@ -82,6 +82,10 @@ func (d *drill) run(ctx context.Context) (r *Report, err error) {
 			err = errors.Join(err, fmt.Errorf("delete the API client %s: %w", d.id, e))
 		}
 	}()
+	told := context.AfterFunc(ctx, func() {
+		d.say.event("interrupted: what is broken is ended, what there is is judged; interrupted again, the drill ends at once and leaves the API client %s", d.id)
+	})
+	defer told()
 	if err := d.answered(ctx); err != nil {
 		return r, err
 	}
