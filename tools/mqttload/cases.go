@@ -30,9 +30,9 @@ func cases(d time.Duration) []benchCase {
 		f.Name, f.Payload, f.Warmup, f.Duration = name, 256, warmup, d
 		return benchCase{name: name, scenario: f, measures: m, why: w}
 	}
-	churn := func(name string, persistent bool, w why) benchCase {
-		return benchCase{name: name, why: w, measures: []measure{cyclesPerSecond, cpuPerCycle},
-			scenario: scenario.Churn{Name: name, Clients: 64, Persistent: persistent, Warmup: warmup, Duration: d}}
+	churn := func(c scenario.Churn) benchCase {
+		c.Clients, c.Warmup, c.Duration = 64, warmup, d
+		return benchCase{name: c.Name, why: connects, measures: []measure{cyclesPerSecond, cpuPerCycle}, scenario: c}
 	}
 	storm := func(name string, clients int, persistent bool, w why) benchCase {
 		return benchCase{name: name, turns: 1, why: w, measures: []measure{backIn, backP50},
@@ -50,10 +50,12 @@ func cases(d time.Duration) []benchCase {
 		flow("fan-out, 1 to 50, QoS 1", scenario.Flow{Publishers: 1, Subscribers: 50, QoS: 1, Window: 100}, stores, deliveriesPerSecond, cpuPerValue),
 		flow("fan-in, 50 to 1, QoS 1", scenario.Flow{Publishers: 50, Subscribers: 1, QoS: 1, Window: 20}, stores, deliveriesPerSecond, cpuPerValue),
 		flow("10 to 1, QoS 1, persistent session, 100 in flight each", scenario.Flow{Publishers: 10, Subscribers: 1, QoS: 1, Persistent: true, Window: 100}, keeps, deliveriesPerSecond, cpuPerValue),
+		flow("1 to 1, QoS 2, 20 in flight", scenario.Flow{Publishers: 1, Subscribers: 1, QoS: 2, Window: 20}, stores, deliveriesPerSecond, cpuPerValue),
 		flow("1 to 1, QoS 2, persistent session, 20 in flight", scenario.Flow{Publishers: 1, Subscribers: 1, QoS: 2, Persistent: true, Window: 20}, keeps, deliveriesPerSecond, cpuPerValue),
 		flow("live, QoS 1, two subscribers, paced at 200/s", scenario.Flow{Publishers: 1, Subscribers: 2, QoS: 1, Beside: true, Window: 1000, Rate: 200}, stores, deliveryP50, deliveryP99, hop),
-		churn("connect, subscribe, disconnect, clean", false, connects),
-		churn("connect, subscribe, disconnect, persistent", true, connects),
+		churn(scenario.Churn{Name: "connect, disconnect, clean", Bare: true}),
+		churn(scenario.Churn{Name: "connect, subscribe, disconnect, clean"}),
+		churn(scenario.Churn{Name: "connect, subscribe, disconnect, persistent", Persistent: true}),
 		storm("reconnect storm, 2,000 clean clients", 2000, false, connects),
 		storm("reconnect storm, 200 persistent sessions", 200, true, connects),
 		{name: "resume, 100 sessions × 100 values", turns: 1, measures: []measure{drainRate, cpuPerValue}, why: why{"most of so short a drain is the sessions' sign-in, with a secret that is checked", "a session's place and log are records in NATS: three copies of each change are waited for"},
