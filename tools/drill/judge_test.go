@@ -96,6 +96,33 @@ func TestWithoutAValueNothingIsClaimed(t *testing.T) {
 	}
 }
 
+func TestAReplicaThatRanOnIsFoundOut(t *testing.T) {
+	begun := time.Date(2026, 1, 31, 8, 0, 0, 0, time.UTC)
+	at := func(seconds int) time.Time { return begun.Add(time.Duration(seconds) * time.Second) }
+	look := func(seconds int, zero, one time.Time) sight {
+		s := sight{At: at(seconds), Started: map[string]time.Time{"uns-0": zero}}
+		if !one.IsZero() { // it answers
+			s.Started["uns-1"] = one
+		}
+		return s
+	}
+	for name, c := range map[string]struct {
+		sights   []sight
+		replicas []string
+		want     string
+	}{
+		"ended":         {[]sight{look(-1, at(-9), at(-8)), look(0, at(-9), at(-8)), look(1, at(-9), time.Time{}), look(2, at(-9), at(2))}, []string{"uns-1"}, ""},
+		"ran on":        {[]sight{look(-1, at(-9), at(-8)), look(1, at(-9), at(-8))}, []string{"uns-1"}, "uns-1 was not ended"},
+		"one of two":    {[]sight{look(-1, at(-9), at(-8)), look(2, at(1), at(-8))}, []string{"uns-0", "uns-1"}, "uns-1 was not ended"},
+		"never seen":    {[]sight{look(2, at(1), at(1))}, []string{"uns-0", "uns-1"}, ""},
+		"not asked for": {[]sight{look(-1, at(-9), at(-8)), look(2, at(1), at(-8))}, []string{"uns-0"}, ""},
+	} {
+		if got := (&observer{sights: c.sights}).ranOn(c.replicas, begun); got != c.want && (c.want == "" || !strings.HasPrefix(got, c.want)) {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
 func TestOnlyWhatWasAcknowledgedWhileConnectedCountsForALiveSession(t *testing.T) {
 	at := time.Now()
 	events := []device.Event{{At: at, What: "connected"}, {At: at.Add(60 * time.Second), What: "lost", Code: mqtt.ServerShuttingDown}, {At: at.Add(70 * time.Second), What: "connected"}}

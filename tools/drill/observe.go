@@ -126,8 +126,8 @@ func (o *observer) whole(since time.Time, members int) bool {
 	return last.At.After(since) && last.Error == "" && last.Linked && len(last.Replicas) >= members
 }
 
-// ranOn says which of the replicas that were to be ended since an instant was not; "" if
-// all were.
+// ranOn says which of the replicas that were to be ended since an instant, and serve now,
+// was not; "" if all were.
 func (o *observer) ranOn(replicas []string, since time.Time) string {
 	before, after := map[string]time.Time{}, map[string]time.Time{}
 	for _, s := range o.all() {

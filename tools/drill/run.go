@@ -206,10 +206,11 @@ func (d *drill) fault(ctx context.Context, f fault) (done Fault, err error) {
 		done.NotWhole = true
 	}
 	done.Whole = time.Now()
-	switch f.Ends {
-	case theReplica:
+	switch {
+	case done.NotWhole: // one that was ended may not be back
+	case f.Ends == theReplica:
 		done.Unseen = d.observer.ranOn([]string{replica}, done.Begun)
-	case everyReplica:
+	case f.Ends == everyReplica:
 		done.Unseen = d.observer.ranOn(d.replicas, done.Begun)
 	}
 	if done.Unseen != "" {
