@@ -94,6 +94,11 @@ func TestTheTokenEndpointRefusesAsTheRFCSays(t *testing.T) {
 			}
 		})
 	}
+	var lacks tokenError
+	a := r.call(c, "POST", "/api/v1/oauth2/token", formType, grant+"&scope=uns:write+%22%0a%5c")
+	if a.into(t, &lacks); lacks.Description != "the client does not have every scope it asks for: uns:write " {
+		t.Errorf("a scope it lacks: %q; a description has no quote, backslash or control character", lacks.Description)
+	}
 	wrong := r.token(basic{"press", "wrong"}, url.Values{"grant_type": {"client_credentials"}})
 	unknown := r.token(basic{"nobody", "wrong"}, url.Values{"grant_type": {"client_credentials"}})
 	if string(wrong.body) != string(unknown.body) {

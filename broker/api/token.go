@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -77,7 +78,7 @@ func (a *API) grantToken(w http.ResponseWriter, r *http.Request, form url.Values
 	case err == nil:
 		writeJSON(w, http.StatusOK, tokenResponse{AccessToken: t.AccessToken, TokenType: "Bearer", ExpiresIn: int64(t.ExpiresIn / time.Second), Scope: t.Scope})
 	case errors.Is(err, access.ErrScope):
-		failToken(w, http.StatusBadRequest, invalidScope, "the client does not have every scope it asks for")
+		failToken(w, http.StatusBadRequest, invalidScope, "the client does not have every scope it asks for: "+described(form.Get("scope")))
 	case errors.As(err, &throttled):
 		w.Header().Set("Retry-After", retryAfter(throttled.RetryAfter))
 		failToken(w, http.StatusTooManyRequests, temporarilyUnavailable, "too many failed sign-ins; wait as Retry-After says")
@@ -157,4 +158,14 @@ func tokenCredentials(w http.ResponseWriter, r *http.Request, form url.Values) (
 
 func failToken(w http.ResponseWriter, status int, code, description string) {
 	writeJSON(w, status, tokenError{Error: code, Description: description})
+}
+
+// described is a text as an error_description may have it [RFC 6749 5.2].
+func described(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r < 0x20 || r > 0x7e || r == '"' || r == '\\' {
+			return -1
+		}
+		return r
+	}, text)
 }

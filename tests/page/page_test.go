@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"maestrohub.io/uns/tests/harness"
+	"maestrohub.io/uns/tools/launch"
 	"maestrohub.io/uns/tools/localcluster/deployment"
 )
 
@@ -268,8 +270,12 @@ func behind(least, most int) string {
 }
 
 func TestThePageOfASingleNode(t *testing.T) {
-	b := harness.Start(t, harness.Options{Clients: clients})
+	reader := launch.Client{ID: "reader", Secret: harness.Secret("reader"), Workspace: harness.Workspace, Scopes: []string{"uns:read"}}
+	b := harness.Start(t, harness.Options{Clients: append(slices.Clone(clients), reader)})
 	w := open(t, 1280, 900, "http://"+b.HTTP+"/")
+	w.signIn("reader", harness.Secret("reader"))
+	w.says("#refused", "uns_settings:update")
+	w.picture("12-no-scope")
 	w.signIn("admin", harness.Secret("admin"))
 	w.says("#verdict", "Serving.", "A single node")
 	w.until("every text has a contrast of 4.5 in both themes, every control a name", accessible)
