@@ -183,7 +183,7 @@ func (w *world) checkOrder(s *subscriber) {
 				if !first || v.first.Before(from) || v.strayed || p.qos == 0 && v.conn != highest.conn {
 					continue
 				}
-				if v.refusalLost() || w.withheld(s, v) {
+				if p.refusalLost(v) || w.withheld(s, v) {
 					w.counted.OrderExcused++
 					continue
 				}
@@ -222,10 +222,14 @@ func (v *sending) handlers() []*node {
 const refusedAfter = 10 * time.Second
 
 // refusalLost reports whether a value may have been refused without its device hearing of
-// it: so long was it open over a connection that was lost. What came behind it and was not
-// refused is before it then.
-func (v *sending) refusalLost() bool {
-	return slices.ContainsFunc(v.repeats, func(r repeat) bool { return r.until.Sub(r.since) >= refusedAfter })
+// it: it, or one before it of its topic with which it is refused, was open for so long over
+// a connection that was lost. What came behind it and was not refused is before it then.
+func (p *publisher) refusalLost(v *sending) bool {
+	return slices.ContainsFunc(p.sent[:v.number], func(x *sending) bool {
+		return x.topic == v.topic && slices.ContainsFunc(x.repeats, func(r repeat) bool {
+			return r.until.Sub(r.since) >= refusedAfter && slices.ContainsFunc(v.repeats, func(own repeat) bool { return own.until.Equal(r.until) })
+		})
+	})
 }
 
 // publisherOf is the publisher of a topic.
@@ -290,10 +294,11 @@ const slack = 3 * time.Second
 // checkWills: each will once at most, none of a device that left properly or was back in
 // time, and that of each that was not.
 func (w *world) checkWills() {
-	rows := map[string]int{}
+	rows := map[string][]string{} // their times
 	for _, r := range w.history.Rows(workspace) {
 		if strings.HasPrefix(r.Topic, "w/") {
-			rows[r.Topic+" "+string(r.Body)]++
+			key := r.Topic + " " + string(r.Body)
+			rows[key] = append(rows[key], w.trace.since(time.Unix(0, r.Timestamp)))
 			w.counted.Wills++
 		}
 	}
@@ -302,12 +307,13 @@ func (w *world) checkWills() {
 		w.counted.Connections += d.conns
 		delay := time.Duration(min(d.delay, d.expiry)) * time.Second
 		for _, l := range d.lives {
-			sent := rows[fmt.Sprintf("w/%s %d", d.id, l.number)]
+			times := rows[fmt.Sprintf("w/%s %d", d.id, l.number)]
+			sent := len(times)
 			say := func(what string) {
 				w.violate("%s: the will of CONNECT %d at %s (%s to %s, %s; back %s) was %s", d.id, l.number, l.node.name, w.trace.since(l.from), w.trace.since(l.to), l.how, w.trace.since(l.back), what)
 			}
 			if sent > 1 {
-				say(fmt.Sprintf("sent %d times", sent))
+				say(fmt.Sprintf("sent %d times, at %v", sent, times))
 				continue
 			}
 			until := l.calling
