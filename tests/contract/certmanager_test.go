@@ -9,8 +9,7 @@ import (
 	k8syaml "sigs.k8s.io/yaml"
 )
 
-// What cert-manager.io/v1 documents of the fields the chart uses. Its CRDs cannot be installed where these tests run,
-// so that the objects are held against the documentation and not against the controller.
+// What cert-manager.io/v1 documents of the fields the chart uses. tests/kubernetes gives the objects to its controllers.
 type (
 	issuerRef struct {
 		Name  string `json:"name"`

@@ -4,9 +4,9 @@
 // cut, and a checker proves that nothing acknowledged was lost and no will of a device
 // that came back was sent.
 //
-//	make e2e                            brings up a lab (tools/kubelab), runs, takes it down
-//	make e2e KUBECONFIG=… REGISTRY=…    the same on a cluster of yours, with the images in your registry
-//	go test -run Killed -v .            one row, on a lab that is up (kubelab env)
+//	make e2e                                    brings up a lab (tools/kubelab), runs, takes it down
+//	make e2e E2E_KUBECONFIG=… E2E_REGISTRY=…    the same on a cluster of yours, with the images in your registry
+//	go test -run Killed -v .                    one row, on a lab that is up (kubelab env)
 //
 // Each test is one row, which prints what it measured beside what is promised. A row
 // finds the release whole and leaves it to the next, which makes it whole again;
@@ -15,6 +15,10 @@
 // Rows that reach below Kubernetes (kill -9 of a container, a cut network) need a
 // lab; on another cluster they say so and are skipped.
 //
+// Rows share a release and go on one after the other; beside them, also one after the
+// other, go the tests that install a release of their own (lanes_test.go).
+//
 // cluster_test.go talks to Kubernetes, release_test.go installs the chart,
-// site_test.go has the release that rows share.
+// site_test.go has the release that rows share. The module addons has what clusters
+// have besides Kubernetes: cert-manager, and the definitions of others' objects.
 package kubernetes_test

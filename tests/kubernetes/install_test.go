@@ -2,14 +2,10 @@ package kubernetes_test
 
 import (
 	"bytes"
-	"context"
-	"errors"
 	"fmt"
 	"net"
 	"os"
-	"path/filepath"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -53,6 +49,7 @@ func (r *release) helmTest(t *testing.T) time.Duration {
 // TestSingleNode installs one replica without NATS: what it has acknowledged outlives
 // its pod, on its volume.
 func TestSingleNode(t *testing.T) {
+	installations.enter(t)
 	began := time.Now()
 	r := install(t, &release{name: "single", namespace: "e2e-single", files: []string{"values-single-node.yaml"}, values: small})
 	row(t, "helm install with values-single-node.yaml: ready", "one replica, no NATS", time.Since(began))
@@ -93,45 +90,37 @@ func TestSingleNode(t *testing.T) {
 	}
 }
 
+// startDatabase gives a namespace the database that production brings itself, and the
+// Secret with its URL.
+func startDatabase(t *testing.T, namespace string) {
+	t.Helper()
+	manifests, err := os.ReadFile("testdata/postgres.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := written(t, "postgres.yaml", bytes.ReplaceAll(manifests, []byte("IMAGE"), []byte(image("postgres:15"))))
+	cluster.mustRun(t, "kubectl", "-n", namespace, "apply", "-f", file)
+	cluster.mustRun(t, "kubectl", "-n", namespace, "rollout", "status", "statefulset/postgres", "--timeout=2m")
+}
+
 // TestProductionValues installs values-production.yaml as it is, with a database of
-// one's own.
+// one's own, on a cluster that knows the Prometheus operator's objects.
 func TestProductionValues(t *testing.T) {
+	installations.enter(t)
+	define(t, prometheusOperator)
 	r := &release{name: "production", namespace: "e2e-production", files: []string{"values-production.yaml"}, values: merge(small, map[string]any{
 		"global": map[string]any{"natsAuth": map[string]any{"enabled": true}}})}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
-		defer cancel()
-		if t.Failed() {
-			t.Log(cluster.describe(ctx, r.namespace, r.deps()))
-		}
-		if err := errors.Join(r.uninstall(ctx), cluster.deleteNamespaces(ctx, r.namespace, r.deps())); err != nil {
-			t.Error(err)
-		}
-	})
+	t.Cleanup(func() { r.remove(t) })
 	if err := cluster.makeNamespace(t.Context(), r.namespace); err != nil {
 		t.Fatal(err)
 	}
-	database, err := os.ReadFile("testdata/postgres.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	file := filepath.Join(t.TempDir(), "postgres.yaml")
-	if err := os.WriteFile(file, bytes.ReplaceAll(database, []byte("IMAGE"), []byte(image("postgres:15"))), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	cluster.mustRun(t, "kubectl", "-n", r.namespace, "apply", "-f", file)
-	cluster.mustRun(t, "kubectl", "-n", r.namespace, "rollout", "status", "statefulset/postgres", "--timeout=2m")
+	startDatabase(t, r.namespace)
 	began := time.Now()
-	err = r.apply(t.Context(), nil)
-	if err != nil && strings.Contains(err.Error(), "install the Prometheus operator first, or --set alerts.enabled=false,monitoring.podMonitor.enabled=false") {
-		// A cluster without the operator: as the chart says.
-		began = time.Now()
-		err = r.apply(t.Context(), map[string]any{"alerts": map[string]any{"enabled": false}, "monitoring": map[string]any{"podMonitor": map[string]any{"enabled": false}}})
-	}
-	if err != nil {
+	if err := r.apply(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
 	row(t, "helm install with values-production.yaml: ready", "two replicas, mutual TLS, accounts", time.Since(began))
+	cluster.mustRun(t, "kubectl", "-n", r.namespace, "get", "prometheusrule/"+r.uns(), "podmonitor/"+r.uns())
 	row(t, "helm test on it", "a device's way, once", r.helmTest(t))
 	pods, err := cluster.pods(t.Context(), r.namespace, "uns")
 	if err != nil || len(pods) != 2 {

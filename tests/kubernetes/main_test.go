@@ -17,6 +17,7 @@ var (
 	kubeconfig = flag.String("kubeconfig", os.Getenv("KUBECONFIG"), "kubeconfig of the cluster")
 	programs   = flag.String("programs", filepath.Join(root, ".cache", "kubelab", "programs"), "folder with kubectl, helm and, for a lab, kubelab")
 	registry   = flag.String("registry", "", "registry that has the images, for global.imageRegistry; empty: the lab's, which stands in for every one")
+	manager    = flag.Bool("certmanager", false, "compile cert-manager's controllers, which takes minutes, and have them make a release's certificates")
 	keep       = flag.Bool("keep", false, "leave the shared release and its namespaces at the end, and take up one that was left")
 )
 
@@ -51,7 +52,16 @@ func run(ctx context.Context, m *testing.M) int {
 		case <-ended:
 		}
 	}()
+	// Enough for those that wait for their lane, too.
+	if err := flag.Set("test.parallel", "100"); err != nil {
+		fmt.Fprintln(os.Stderr, "tests/kubernetes:", err)
+		return 1
+	}
 	code := m.Run()
+	if err := undefine(); err != nil {
+		fmt.Fprintln(os.Stderr, "tests/kubernetes:", err)
+		code = 1
+	}
 	if *keep {
 		return code
 	}

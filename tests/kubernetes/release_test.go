@@ -99,20 +99,25 @@ func (r *release) uninstall(ctx context.Context) error {
 	return err
 }
 
+// remove removes everything of a release of a test's own, and says how it was if the
+// test failed.
+func (r *release) remove(t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	defer cancel()
+	if t.Failed() {
+		t.Log(cluster.describe(ctx, r.namespace, r.deps()))
+	}
+	if err := errors.Join(r.uninstall(ctx), cluster.deleteNamespaces(ctx, r.namespace, r.deps())); err != nil {
+		t.Error(err)
+	}
+}
+
 // install installs a release of a test's own, which is gone with its namespaces when
 // the test ends.
 func install(t *testing.T, r *release) *release {
 	t.Helper()
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
-		defer cancel()
-		if t.Failed() {
-			t.Log(cluster.describe(ctx, r.namespace, r.deps()))
-		}
-		if err := errors.Join(r.uninstall(ctx), cluster.deleteNamespaces(ctx, r.namespace, r.deps())); err != nil {
-			t.Error(err)
-		}
-	})
+	t.Cleanup(func() { r.remove(t) })
 	if err := cluster.makeNamespace(t.Context(), r.namespace); err != nil {
 		t.Fatal(err)
 	}

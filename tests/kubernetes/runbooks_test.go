@@ -3,7 +3,6 @@ package kubernetes_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -279,6 +278,7 @@ func TestInstallIt(t *testing.T) {
 	if *registry != "" {
 		t.Skip("the commands take images from where the chart says, not from -registry")
 	}
+	installations.enter(t)
 	all := pagesOf(t, "TestInstallIt")
 	text := all[0].Blocks[0].Text
 	for _, p := range all {
@@ -294,16 +294,7 @@ func TestInstallIt(t *testing.T) {
 			t.Fatalf("namespace %s is there already (%v): this test would change what is in it", n, err)
 		}
 	}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
-		defer cancel()
-		if t.Failed() {
-			t.Log(cluster.describe(ctx, r.namespace, r.deps()))
-		}
-		if err := errors.Join(r.uninstall(ctx), cluster.deleteNamespaces(ctx, r.namespace, r.deps())); err != nil {
-			t.Error(err)
-		}
-	})
+	t.Cleanup(func() { r.remove(t) })
 	began := time.Now()
 	o := newOperator(t, r)
 	repository, err := filepath.Abs(root)

@@ -60,10 +60,11 @@ workspaces:
 // generous is added to every promised figure for what a busy machine takes.
 const generous = 20 * time.Second
 
-// start returns the shared release, whole: everything runs, every replica serves and
-// knows the other.
+// start waits for the test's turn and returns the shared release, whole: everything
+// runs, every replica serves and knows the other.
 func start(t *testing.T) *site {
 	t.Helper()
+	rows.enter(t)
 	sharing.Lock()
 	s := shared
 	sharing.Unlock()
@@ -108,6 +109,7 @@ func first(t *testing.T) *site {
 		"uns": map[string]any{
 			"image":        map[string]any{"pullPolicy": "Always"},
 			"antiAffinity": "preferred",
+			"podLabels":    map[string]any{"e2e": "rows"},
 			"clients":      map[string]any{"entries": entries(clients)},
 			"model":        map[string]any{"content": model},
 			"mqtt": map[string]any{

@@ -162,6 +162,7 @@ func buildNATS(t *testing.T) string {
 // installation that began without accounts and without TLS. A session that is away all the while has everything it is
 // owed at the end.
 func TestStepsOfUpgradingAndCertificates(t *testing.T) {
+	installations.enter(t)
 	values := merge(small, map[string]any{
 		"global": map[string]any{"natsAuth": map[string]any{"enabled": false}, "natsTLS": map[string]any{"enabled": false, "mutual": false}},
 		"uns":    map[string]any{"image": map[string]any{"pullPolicy": "Always"}},

@@ -18,9 +18,9 @@ const Version = "v1.34.4"
 // costs a few seconds.
 func (l *Lab) build(ctx context.Context) error {
 	flags := []string{"-s", "-w"}
+	major, minor, _ := strings.Cut(strings.TrimPrefix(Version, "v"), ".")
+	minor, _, _ = strings.Cut(minor, ".")
 	for _, pkg := range []string{"k8s.io/client-go/pkg/version", "k8s.io/component-base/version"} {
-		major, minor, _ := strings.Cut(strings.TrimPrefix(Version, "v"), ".")
-		minor, _, _ = strings.Cut(minor, ".")
 		// In this order each time: other flags mean another link, of a minute.
 		for _, v := range [][2]string{
 			{"gitVersion", Version}, {"gitMajor", major}, {"gitMinor", minor}, {"gitTreeState", "clean"},
@@ -33,7 +33,10 @@ func (l *Lab) build(ctx context.Context) error {
 	if err := l.compile(ctx, "tools/kubelab/kubernetes", ".", kubernetes, strings.Join(flags, " ")); err != nil {
 		return err
 	}
-	if err := l.compile(ctx, "tools/kubelab/helm", "helm.sh/helm/v3/cmd/helm", filepath.Join(l.Bin(), "helm"), "-s -w"); err != nil {
+	// As Helm is released it knows a version, which `helm template` takes for the cluster's.
+	const known = "helm.sh/helm/v3/pkg/chartutil.k8sVersion"
+	if err := l.compile(ctx, "tools/kubelab/helm", "helm.sh/helm/v3/cmd/helm", filepath.Join(l.Bin(), "helm"),
+		fmt.Sprintf("-s -w -X %sMajor=%s -X %sMinor=%s", known, major, known, minor)); err != nil {
 		return err
 	}
 	if err := link("kubernetes", l.KubectlPath()); err != nil {
