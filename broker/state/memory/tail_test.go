@@ -21,7 +21,10 @@ func TestATailWaitsWhereAllThereIsIsTooOld(t *testing.T) {
 		time.Sleep(900 * time.Millisecond)
 		add("old too")
 		time.Sleep(1500 * time.Millisecond) // both are too old, and one of them is still there
-		if l.first == l.next {
+		l.mu.Lock()
+		all := l.first == l.next
+		l.mu.Unlock()
+		if all {
 			t.Fatal("everything was dropped: nothing is shown")
 		}
 		tl := l.Tail(1).(*tail)
