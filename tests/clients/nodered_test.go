@@ -34,6 +34,7 @@ func nodeRED(t *testing.T, flow, dir string, environment []string) string {
 	}
 	p := harness.Program(t, launch.Spec{Name: "node-red", Path: "node", Args: []string{program, "--settings", settings, "--no-telemetry"}, Dir: dir, Env: environment})
 	harness.WaitFor(t, p, "Started flows")
+	harness.WaitFor(t, p, "Server now running") // either may be said first
 	ctx, cancel := context.WithTimeout(t.Context(), harness.Patience)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, fmt.Sprintf("http://127.0.0.1:%d/flows", ports[0]), bytes.NewBufferString(flow))
