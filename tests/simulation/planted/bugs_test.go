@@ -161,7 +161,7 @@ var bugs = []bug{
 			old:  "		if e.Source == session.FromLive {\n			continue\n",
 			new:  "		if e.Source == session.FromLive || planted(\"cursor\") {\n			continue\n",
 		}},
-		test: everyStep + "kill_the_subscribers.*lost", violation: "came 0 times to the persistent session",
+		test: onPurpose + "again_and_again", violation: "persistent session",
 	},
 	{
 		name: "revoked", without: "an API client that is disabled is disconnected: it goes on receiving",
