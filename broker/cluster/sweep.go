@@ -181,8 +181,8 @@ func (s *Sweep) sessions(acts []Act, now time.Time, k *Stock) []Act {
 			ownerless[client] = since
 		}
 		lifetime := r.Record.Lifetime(s.Most)
-		if at, back := k.Arrived[client]; back && at.Sub(since) < lifetime {
-			continue // it was in time, and is being let in
+		if at, back := k.Arrived[client]; back && at.After(since) && at.Sub(since) < lifetime {
+			continue // it was in time, and is being let in; one from before is the ended connection's own
 		}
 		if now.Sub(since) >= lifetime {
 			acts = append(acts, k.end(SessionExpired, client))

@@ -94,15 +94,16 @@ func TestASessionEndsWhenItsExpiryIsOver(t *testing.T) {
 // under way, however long the store takes over it.
 func TestASessionDoesNotEndUnderAConnectThatWasInTime(t *testing.T) {
 	s := newStock()
-	for n, client := range []string{"in time", "late", "away"} {
+	for n, client := range []string{"in time", "late", "away", "before"} {
 		s.owner(client, Owner{Ending: Lost}, 65)
 		s.session(client, byte(n), 60)
 	}
 	s.Arrived["in time"], s.Arrived["late"] = ago(6), ago(5)
-	expectActs(t, s.decide(newSweep(), noon), "expired mqtt-session-state away @6", "expired mqtt-session-state late @4")
+	s.Arrived["before"] = ago(66) // by which the connection was made that has ended
+	expectActs(t, s.decide(newSweep(), noon), "expired mqtt-session-state away @6", "expired mqtt-session-state before @8", "expired mqtt-session-state late @4")
 	w := newSweep()
 	w.Offline = 0 // nor is it a surplus
-	s.Arrived["late"], s.Arrived["away"] = ago(7), ago(7)
+	s.Arrived["late"], s.Arrived["away"], s.Arrived["before"] = ago(7), ago(7), ago(7)
 	expectActs(t, s.decide(w, noon))
 }
 

@@ -13,7 +13,7 @@ import (
 
 func start(t *testing.T, kind peer.Kind) *peer.Running {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute) // it may have to be built
 	defer cancel()
 	r, err := kind.Start(ctx, t.TempDir())
 	if err != nil {
