@@ -66,7 +66,11 @@ func define(t *testing.T, modules ...string) {
 			cluster.mustRun(t, "kubectl", "apply", "--server-side", "-f", filepath.Join(folder, f))
 			names = append(names, name)
 			defined.names[module] = names
-			cluster.mustRun(t, "kubectl", "wait", "--for=condition=Established", "customresourcedefinition/"+name, "--timeout=1m")
+			// Not kubectl wait, which fails on one whose status is not there yet.
+			until(t, time.Minute, name+" to be served", func() (bool, string) {
+				is := cluster.mustRun(t, "kubectl", "get", "customresourcedefinition", name, "-o", `jsonpath={.status.conditions[?(@.type=="Established")].status}`)
+				return strings.TrimSpace(is) == "True", is
+			})
 		}
 		defined.names[module] = names
 	}
