@@ -20,11 +20,12 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	err := command().ExecuteContext(ctx)
-	stop()
+	interrupted := ctx.Err() != nil
+	stop() // which ends ctx as well
 	switch {
 	case err == nil:
 		return
-	case ctx.Err() != nil: // whatever it was doing failed by that
+	case interrupted: // whatever it was doing failed by that
 		fmt.Fprintln(os.Stderr, "localcluster: interrupted")
 		os.Exit(130)
 	}
