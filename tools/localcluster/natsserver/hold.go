@@ -26,4 +26,10 @@ func (h *Holder) URL(account string) string {
 }
 
 // Set holds what the server sends from now on for d.
-func (h *Holder) Set(d time.Duration) { h.Proxy.Hold(d) }
+func (h *Holder) Set(d time.Duration) { h.Hold(d) }
+
+// Release holds nothing any more, and waits until what was held has left.
+func (h *Holder) Release() {
+	h.Hold(0)
+	h.Drain()
+}

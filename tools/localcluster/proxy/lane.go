@@ -10,19 +10,45 @@ import (
 // Lane is what the connections of one who takes a way have in common: what is wrong
 // with them. Its methods may be used from any goroutine.
 type Lane struct {
-	hold atomic.Int64 // ns
+	hold    atomic.Int64 // ns
+	drained *sync.Cond   // on mu, of pending
 
 	mu     sync.Mutex // below
 	closed bool
 	cut    bool
 	frozen chan struct{} // nil: not frozen; closed by the end of the frost
 	conns  map[net.Conn]struct{}
+
+	pending int // pieces read and not yet written on
 }
 
-func newLane() *Lane { return &Lane{conns: map[net.Conn]struct{}{}} }
+func newLane() *Lane {
+	l := &Lane{conns: map[net.Conn]struct{}{}}
+	l.drained = sync.NewCond(&l.mu)
+	return l
+}
 
-// Hold holds what the server sends from now on for d.
+// Hold holds what the server sends from now on for d. What is being held already leaves
+// when it is due: Drain waits for it.
 func (l *Lane) Hold(d time.Duration) { l.hold.Store(int64(d)) }
+
+// Drain waits until nothing is on its way.
+func (l *Lane) Drain() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for l.pending > 0 {
+		l.drained.Wait()
+	}
+}
+
+// count counts pieces that come and, below zero, that are written on or lost.
+func (l *Lane) count(n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.pending += n; l.pending == 0 {
+		l.drained.Broadcast()
+	}
+}
 
 // Cut closes every connection, and each that comes.
 func (l *Lane) Cut() {
@@ -154,6 +180,7 @@ func (l *Lane) forward(from, to net.Conn, hold func() time.Duration) {
 		for {
 			n, err := from.Read(buf)
 			if n > 0 {
+				l.count(1)
 				pieces <- piece{time.Now().Add(hold()), append([]byte(nil), buf[:n]...)}
 			}
 			if err != nil {
@@ -167,7 +194,9 @@ func (l *Lane) forward(from, to net.Conn, hold func() time.Duration) {
 			<-timer.C
 		}
 		l.pass()
-		if _, err := to.Write(next.data); err != nil {
+		_, err := to.Write(next.data)
+		l.count(-1)
+		if err != nil {
 			break
 		}
 	}
@@ -175,6 +204,7 @@ func (l *Lane) forward(from, to net.Conn, hold func() time.Duration) {
 	from.Close()
 	to.Close()
 	for range pieces { // until the reader has seen the end
+		l.count(-1)
 	}
 	l.remove(from, to)
 }
