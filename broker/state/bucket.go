@@ -23,7 +23,8 @@ type Bucket interface {
 	Get(ctx context.Context, key string) (Record, error)
 	// Put writes without a condition.
 	Put(ctx context.Context, key string, value []byte) (uint64, error)
-	// Create writes if there is no such record, or only a deleted one.
+	// Create writes if there is no such record, or only a deleted one. One that may land
+	// yet (ErrUnknown) is refused by a deletion made since.
 	Create(ctx context.Context, key string, value []byte) (uint64, error)
 	// Update writes if the record's revision is still the given one. The
 	// revision of a deletion counts: Update then brings the record back.

@@ -118,6 +118,8 @@ type world struct {
 	done       chan struct{}
 	revoked    []*revocation
 	steps      atomic.Pointer[steps] // counts effects; nil: nobody does
+	// watchedWills are the keys of the watched device's wills.
+	watchedWills sync.Map
 }
 
 // counted are what a check looked at, so that one that looks at nothing is seen.
@@ -345,7 +347,7 @@ func (w *world) landed(l store.Landing) {
 	if !l.Lease && !strings.HasPrefix(l.Key, state.ProbeKeys) {
 		w.effect("%s/%s of %s lands", l.Bucket, l.Key, l.Client)
 	}
-	if w.o.Watched != "" && l.Key == w.o.Watched {
+	if w.watches(l) {
 		w.trace.say("%s %v %s/%s over %d at %d: %s", l.Client, l.Op, l.Bucket, l.Key, l.Write.Revision, l.Revision, inWords(l))
 	}
 	defer w.checkFormat(l)

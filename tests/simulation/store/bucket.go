@@ -62,14 +62,23 @@ func (b *bucket) write(ctx context.Context, w state.Write) (uint64, error) {
 // Apply implements state.Bucket. The writes land together.
 func (b *bucket) Apply(ctx context.Context, writes []state.Write) []state.Result {
 	own := make([]state.Write, len(writes))
+	over := make([]uint64, len(writes)) // what each create was sent over
 	for i, w := range writes {
 		own[i] = w
 		own[i].Value = slices.Clone(w.Value)
+		if w.Op == state.OpCreate {
+			over[i] = b.client.server.standing(b.name, w.Key)
+		}
 	}
 	var landed []state.Result // written where it lands, perhaps after this has returned; read once the answer is back
 	err := b.refuse(writes)
 	if err == nil {
-		err = b.conn.write(ctx, "write "+b.name, true, func() { landed = b.client.server.land(b.conn, b.name, own) })
+		err = b.conn.write(ctx, "write "+b.name, true, func(waited bool) {
+			if waited {
+				over = nil
+			}
+			landed = b.client.server.land(b.conn, b.name, own, over)
+		})
 	}
 	if err == nil {
 		return landed

@@ -154,8 +154,10 @@ func (c *conn) comeBack(ctx context.Context) error {
 
 // flight is a write on its way. Its fate is known when done is closed.
 type flight struct {
-	conn    *conn
-	land    func()
+	conn *conn
+	// land is called when it lands: once at most. waited says whether anybody waits for the
+	// answer then.
+	land    func(waited bool)
 	waits   context.Context // whoever waits for the answer
 	request time.Duration
 	reply   time.Duration
@@ -173,7 +175,7 @@ type flight struct {
 //
 // nil: what land has done is the caller's to read. ErrUnavailable: it never left.
 // ErrUnknown: land was called, is called later or never.
-func (c *conn) write(ctx context.Context, purpose string, lie bool, land func()) error {
+func (c *conn) write(ctx context.Context, purpose string, lie bool, land func(waited bool)) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -182,7 +184,7 @@ func (c *conn) write(ctx context.Context, purpose string, lie bool, land func())
 	}
 	lies := c.client.lies()
 	if c.direct(&lies) {
-		land()
+		land(true)
 		return nil
 	}
 	f, err := c.depart(ctx, purpose, lie, land)
@@ -208,7 +210,7 @@ func (f *flight) wait(ctx context.Context) error {
 }
 
 // depart sends a write on its way, once the connection is there.
-func (c *conn) depart(ctx context.Context, purpose string, lie bool, land func()) (*flight, error) {
+func (c *conn) depart(ctx context.Context, purpose string, lie bool, land func(waited bool)) (*flight, error) {
 	if err := c.pass(ctx, connected); err != nil {
 		if c.client.closed() {
 			return nil, state.ErrClosed
@@ -243,7 +245,7 @@ func (c *conn) depart(ctx context.Context, purpose string, lie bool, land func()
 func (f *flight) fly() {
 	defer close(f.done)
 	if f.outbound() {
-		f.land()
+		f.land(f.waits.Err() == nil && !f.conn.client.closed())
 	} else {
 		f.void.Store(true)
 	}
@@ -282,10 +284,11 @@ func (f *flight) outbound() bool {
 // lie gives no definite answer, and lands sooner or later, or never.
 func (f *flight) lie(after time.Duration, never bool) {
 	f.void.Store(true)
-	answer := func() { close(f.done) }
+	waited := true
+	answer := func() { waited = false; close(f.done) }
 	land := func() {
 		if !never {
-			f.land()
+			f.land(waited && f.waits.Err() == nil && !f.conn.client.closed())
 		}
 		close(f.landed)
 	}

@@ -14,7 +14,9 @@
 //     A caller is told the revision its write landed at though another has replaced it
 //     since (JetStream's Duplicate). ErrUnknown comes for writes that landed, that will
 //     and that never do; ErrConflict, rarely, for one that would have landed (a leader
-//     that was deposed and does not know).
+//     that was deposed and does not know). A create that nobody waits for any more is
+//     refused by a deletion that came after it had left, as JetStream does it: the message
+//     names what it is to land over.
 //   - A read shows what was there up to Lies.StaleBy ago, or that nothing was.
 //   - A watch lags, is blind for a while, and then goes on or says Lost and begins anew. It
 //     never leaves out a change unsaid, for that is what the law forbids.

@@ -36,7 +36,7 @@ func (l *lock) Acquire(ctx context.Context) (state.Held, error) {
 	lease := l.client.server.o.LockLease
 	for {
 		sent, taken := time.Now(), false
-		err := l.client.shared.write(ctx, "lock "+l.name, false, func() { taken = h.take() })
+		err := l.client.shared.write(ctx, "lock "+l.name, false, func(bool) { taken = h.take() })
 		switch {
 		case l.client.closed():
 			return nil, state.ErrClosed
@@ -93,7 +93,7 @@ func (h *held) keep(sent time.Time) {
 		case <-tick.C:
 			c.server.flights.Go(func() {
 				at, kept := time.Now(), false
-				if c.shared.write(ctx, "lock "+h.lock.name, false, func() { kept = h.take() }) == nil && kept {
+				if c.shared.write(ctx, "lock "+h.lock.name, false, func(bool) { kept = h.take() }) == nil && kept {
 					select {
 					case renewals <- at:
 					default:
@@ -109,7 +109,7 @@ func (h *held) keep(sent time.Time) {
 			return
 		case <-h.released:
 			bound, done := context.WithTimeout(context.Background(), lease)
-			_ = c.shared.write(bound, "lock "+h.lock.name, false, h.give) // else it lapses
+			_ = c.shared.write(bound, "lock "+h.lock.name, false, func(bool) { h.give() }) // else it lapses
 			done()
 			return
 		case <-c.closing:

@@ -91,7 +91,7 @@ func (l *log) Append(ctx context.Context, records [][]byte) (uint64, error) {
 	var err error
 	// The writer sees a batch through whether or not anybody waits for it.
 	life, stop := context.WithCancel(context.Background())
-	f, gone := c.depart(life, "append", false, func() { first, err = l.client.server.append(c, l.workspace, own) })
+	f, gone := c.depart(life, "append", false, func(bool) { first, err = l.client.server.append(c, l.workspace, own) })
 	if gone != nil {
 		stop()
 		<-l.turn

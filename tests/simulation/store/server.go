@@ -104,10 +104,22 @@ func (s *Server) log(workspace string) (state.Log, error) {
 	return s.inner.Log(context.Background(), workspace)
 }
 
-// land makes writes, at this moment, and tells about those that were made.
-func (s *Server) land(c *conn, name string, writes []state.Write) []state.Result {
+// land makes writes, at this moment, and tells about those that were made. over, if not
+// nil, is what stood there when the creates among them were sent, and nobody waits for them
+// any more: a create is sent for a key that has no record, or a deletion of a given
+// revision. Who waits for the answer sends it again over a later deletion; one that nobody
+// does is refused by that.
+func (s *Server) land(c *conn, name string, writes []state.Write, over []uint64) []state.Result {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	for i, w := range writes {
+		if over == nil || w.Op != state.OpCreate {
+			continue
+		}
+		if v, there := s.past[name].latest(w.Key); there && v.deleted && v.record.Revision != over[i] {
+			writes[i] = state.Write{Op: state.OpUpdate, Key: w.Key, Value: w.Value} // no record has revision 0
+		}
+	}
 	b, err := s.bucket(name)
 	if err != nil {
 		results := make([]state.Result, len(writes))
@@ -178,6 +190,24 @@ func (p *past) note(now time.Time, w state.Write, revision uint64) {
 	}
 	list = append(list[:0:0], list[drop:]...)
 	p.keys[w.Key] = append(list, version{state.Record{Key: w.Key, Value: append([]byte(nil), w.Value...), Revision: revision, Time: now}, w.Op == state.OpDelete, now})
+}
+
+// latest is the present one of a key; false if it never had any.
+func (p *past) latest(key string) (version, bool) {
+	if p == nil || len(p.keys[key]) == 0 {
+		return version{}, false
+	}
+	list := p.keys[key]
+	return list[len(list)-1], true
+}
+
+// standing is the revision of what stands under a key, a deletion's too; 0: nothing ever
+// did.
+func (s *Server) standing(name, key string) uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	v, _ := s.past[name].latest(key)
+	return v.record.Revision
 }
 
 // asOf returns what a key held at a moment; false if nothing.
