@@ -88,8 +88,8 @@ func (d *device) subscribe(filter string) error {
 	if err := d.ask(ask.Append(nil, mqtt.V5), mqtt.SUBACK, &answer); err != nil {
 		return err
 	}
-	if answer.Codes[0] == mqtt.NotAuthorized && answer.ReasonString == "" {
-		answer.ReasonString = "the API client is of another workspace (--workspace says which), or this is not among what it may subscribe to"
+	if answer.Codes[0] == mqtt.NotAuthorized && answer.ReasonString == "" { // a release that does not say
+		answer.ReasonString = "the API client is of another workspace, or this is not among what it may subscribe to"
 	}
 	return refused("SUBACK", answer.Codes[0], answer.ReasonString)
 }

@@ -23,6 +23,7 @@ type rights struct {
 	version       string
 	prefix        string // <version>/<workspace>/
 	scopes        []string
+	subscribe     []string // as given
 	publish       filters
 	data          filters // data topics
 	alerts        filters // what is granted of _alerts alone
@@ -33,7 +34,7 @@ func newRights(c *Client, g topic.Grammar) *rights {
 	if version == "" {
 		version = topic.DefaultVersion
 	}
-	r := &rights{id: c.ID, workspace: c.Workspace, version: version, prefix: version + "/" + c.Workspace + "/", scopes: c.Scopes}
+	r := &rights{id: c.ID, workspace: c.Workspace, version: version, prefix: version + "/" + c.Workspace + "/", scopes: c.Scopes, subscribe: c.Subscribe}
 	for _, f := range c.Publish {
 		r.publish.add(f)
 	}

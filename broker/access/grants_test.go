@@ -1,6 +1,8 @@
 package access
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"maestrohub.io/uns/broker/topic"
@@ -149,5 +151,40 @@ func BenchmarkMayRead(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+func TestWhoSubscribesToWhatItMayNotReadIsToldWhatItMay(t *testing.T) {
+	many := make([]string, 8)
+	for i := range many {
+		many[i] = fmt.Sprintf("line%d/#", i)
+	}
+	long := strings.Repeat("ü", 600)
+	for _, c := range []struct {
+		grants []string
+		filter string
+		want   string
+	}{
+		{nil, "x/ws/a", "does not begin with this broker's version; subscribe below mHv1.0/ws/"},
+		{nil, "$SYS/#", "does not begin with this broker's version; subscribe below mHv1.0/ws/"},
+		{nil, "mHv1.0/other/#", `workspace "other" is not this client's; subscribe below mHv1.0/ws/`},
+		{nil, "mHv1.0/" + long + "/#", `workspace "` + strings.Repeat("ü", 64) + `…" is not this client's; subscribe below mHv1.0/ws/`},
+		{nil, "mHv1.0", "ends above every value; subscribe below mHv1.0/ws/"},
+		{nil, "mHv1.0/ws", "ends above every value; subscribe below mHv1.0/ws/"},
+		{nil, "mHv1.0/+", "ends above every value; subscribe below mHv1.0/ws/"},
+		{nil, "mHv1.0/ws/_ingress/#", "nobody reads an inbox; what is published to it comes on mHv1.0/ws/<topic>"},
+		{nil, "mHv1.0/ws/_errors/you", `client "me" reads its own errors alone; subscribe to mHv1.0/ws/_errors/me`},
+		{[]string{"line1/#", "mHv1.0/ws/line2/+", "mHv1.0/other/#", "_errors/#"}, "mHv1.0/ws/line3", `client "me" may not read it; it may read mHv1.0/ws/line1/#, mHv1.0/ws/line2/+, mHv1.0/ws/mHv1.0/other/#`},
+		{[]string{"line1/#"}, "mHv1.0/ws/_alerts/line3", `client "me" may not read it; it may read mHv1.0/ws/line1/#`},
+		{[]string{}, "mHv1.0/ws/a", `client "me" may not read it; it may read mHv1.0/ws/_errors/me alone`},
+		{many, "+/+/a", `client "me" may not read it; it may read mHv1.0/ws/line0/#, mHv1.0/ws/line1/#, mHv1.0/ws/line2/#, mHv1.0/ws/line3/#, mHv1.0/ws/line4/# and 3 more`},
+	} {
+		g := grantsOf(nil, c.grants)
+		if g.ReadsAny(c.filter) {
+			t.Errorf("grants %q: %q is not refused", c.grants, c.filter)
+		}
+		if got := g.Unread(c.filter); got != c.want {
+			t.Errorf("grants %q, filter %q:\n%s, want\n%s", c.grants, c.filter, got, c.want)
+		}
 	}
 }

@@ -21,6 +21,7 @@ func (c *connection) onSubscribe(h mqtt.Header, body []byte) error {
 		return err
 	}
 	codes := make([]mqtt.ReasonCode, len(p.Filters))
+	whys := make([]string, len(p.Filters))
 	var retained []*session.Subscription
 	if err := c.recordAhead(); err != nil {
 		return err
@@ -29,12 +30,12 @@ func (c *connection) onSubscribe(h mqtt.Header, body []byte) error {
 	asked := c.noteSent()
 	defer asked.over()
 	for i, f := range p.Filters {
-		sub, isNew, code, err := c.subscribe(f, p.SubscriptionID)
+		did, err := c.subscribe(f, p.SubscriptionID)
 		if err != nil {
 			return err
 		}
-		codes[i] = code
-		if sub != nil && sub.Share == "" && (f.RetainHandling == 0 || f.RetainHandling == 1 && isNew) { // [MQTT-3.3.1-9..11]
+		codes[i], whys[i] = did.code, did.why
+		if sub := did.sub; sub != nil && sub.Share == "" && (f.RetainHandling == 0 || f.RetainHandling == 1 && did.isNew) { // [MQTT-3.3.1-9..11]
 			retained = append(retained, sub)
 		}
 	}
@@ -65,13 +66,16 @@ func (c *connection) onSubscribe(h mqtt.Header, body []byte) error {
 			if code >= mqtt.UnspecifiedError {
 				if c.version == mqtt.V31 {
 					// MQTT 3.1 cannot say no in a SUBACK; saying yes would be a lie.
-					return &mqtt.Error{Code: code, Detail: "subscription refused: " + p.Filters[i].Filter}
+					return &mqtt.Error{Code: code, Detail: "subscription refused: " + p.Filters[i].Filter + ": " + whys[i]}
 				}
 				codes[i] = mqtt.UnspecifiedError // [MQTT-3.9.3-2 of 3.1.1]
 			}
 		}
 	}
 	suback := mqtt.Suback{PacketID: p.PacketID, Codes: codes} // [MQTT-3.8.4-1], [MQTT-3.8.4-2]
+	if c.version >= mqtt.V5 && c.problemInfo {                // [MQTT-3.1.2-29]
+		suback.ReasonString = refusedFilters(p.Filters, whys)
+	}
 	if err := c.answer(mqtt.SUBACK, func(dst []byte) []byte { return suback.AppendLimited(dst, c.version, c.maxPacket) }); err != nil {
 		return err
 	}
@@ -96,9 +100,16 @@ func before(late <-chan time.Time, done <-chan struct{}) bool {
 	}
 }
 
-// subscribe makes one subscription. sub is nil if it was refused with code; an
-// error closes the connection.
-func (c *connection) subscribe(f mqtt.Subscription, id uint32) (sub *session.Subscription, isNew bool, code mqtt.ReasonCode, err error) {
+// subscribed is what became of one filter.
+type subscribed struct {
+	sub   *session.Subscription // nil: refused
+	isNew bool
+	code  mqtt.ReasonCode
+	why   string // it was refused
+}
+
+// subscribe makes one subscription; an error closes the connection.
+func (c *connection) subscribe(f mqtt.Subscription, id uint32) (subscribed, error) {
 	s := c.server
 	features := s.options.Config.Broker.Features
 	share, bare, shared, err := topic.ParseShare(f.Filter)
@@ -106,24 +117,26 @@ func (c *connection) subscribe(f mqtt.Subscription, id uint32) (sub *session.Sub
 		err = topic.ValidateFilter(bare)
 	}
 	if err != nil { // [MQTT-4.7.1-1], [MQTT-4.8.2-2]
-		return nil, false, 0, &mqtt.Error{Code: mqtt.MalformedPacket, Statement: "MQTT-4.7.1-1", Detail: err.Error()}
+		return subscribed{}, &mqtt.Error{Code: mqtt.MalformedPacket, Statement: "MQTT-4.7.1-1", Detail: err.Error()}
 	}
 	grants := c.currentGrants()
-	refused := func(reason string, code mqtt.ReasonCode) (*session.Subscription, bool, mqtt.ReasonCode, error) {
+	refused := func(reason string, code mqtt.ReasonCode, why string, a ...any) (subscribed, error) {
 		s.metrics.SubscriptionsRefused.WithLabelValues(reason).Inc()
-		return nil, false, code, nil
+		return subscribed{code: code, why: fmt.Sprintf(why, a...)}, nil
 	}
 	switch {
 	case shared && !features.SharedSubscriptions:
-		return refused("shared_unavailable", mqtt.SharedSubscriptionsNotSupported)
+		return refused("shared_unavailable", mqtt.SharedSubscriptionsNotSupported, "shared subscriptions are switched off (features.sharedSubscriptions)")
 	case id != 0 && !features.SubscriptionIdentifiers:
-		return refused("identifier_unavailable", mqtt.SubscriptionIdentifiersNotSupported)
-	case len(f.Filter) > s.limits.MaxTopicBytes || topic.Levels(bare) > s.limits.MaxTopicLevels:
-		return refused("filter_invalid", mqtt.TopicFilterInvalid)
+		return refused("identifier_unavailable", mqtt.SubscriptionIdentifiersNotSupported, "subscription identifiers are switched off (features.subscriptionIdentifiers)")
+	case len(f.Filter) > s.limits.MaxTopicBytes:
+		return refused("filter_invalid", mqtt.TopicFilterInvalid, "filter of %d bytes; at most %d are allowed (maxTopicBytes)", len(f.Filter), s.limits.MaxTopicBytes)
+	case topic.Levels(bare) > s.limits.MaxTopicLevels:
+		return refused("filter_invalid", mqtt.TopicFilterInvalid, "filter of %d levels; at most %d are allowed (maxTopicLevels)", topic.Levels(bare), s.limits.MaxTopicLevels)
 	case !grants.ReadsAny(bare):
-		return refused("not_authorized", mqtt.NotAuthorized)
+		return refused("not_authorized", mqtt.NotAuthorized, "%s", grants.Unread(bare))
 	}
-	sub = &session.Subscription{Filter: f.Filter, Bare: bare, Share: share, QoS: f.QoS, NoLocal: f.NoLocal,
+	sub := &session.Subscription{Filter: f.Filter, Bare: bare, Share: share, QoS: f.QoS, NoLocal: f.NoLocal,
 		RetainAsPublished: f.RetainAsPublished, ID: id, Covered: grants.ReadsAll(bare)}
 	w := c.ws
 	if c.session.Persistent {
@@ -134,17 +147,17 @@ func (c *connection) subscribe(f mqtt.Subscription, id uint32) (sub *session.Sub
 		cancel()
 		if err != nil {
 			s.log.Error("embedded broker: subscription refused, no session log", "workspace", w.slug, "client_id", c.session.ClientID, "error", err)
-			return refused("store", mqtt.QuotaExceeded)
+			return refused("store", mqtt.QuotaExceeded, "no session log takes it now; subscribe again")
 		}
 		sub.Since = next
 	}
 	c.lock.Lock()
 	defer c.lock.Unlock()
 	if c.ended {
-		return nil, false, 0, errEnded
+		return subscribed{}, errEnded
 	}
 	if c.session.Subscription(f.Filter) == nil && c.session.Len() >= s.limits.MaxSubscriptionsPerClient {
-		return refused("quota", mqtt.QuotaExceeded)
+		return refused("quota", mqtt.QuotaExceeded, "the session has %d subscriptions, as many as it may (maxSubscriptionsPerClient)", c.session.Len())
 	}
 	replaced := c.session.Subscribe(sub) // [MQTT-3.8.4-3]
 	c.verdicts = topicVerdicts{}
@@ -155,7 +168,40 @@ func (c *connection) subscribe(f mqtt.Subscription, id uint32) (sub *session.Sub
 			s.shared.own.remove(c, replaced, sub)
 		}
 	}
-	return sub, replaced == nil, mqtt.ReasonCode(f.QoS), nil // [MQTT-3.8.4-7]
+	return subscribed{sub: sub, isNew: replaced == nil, code: mqtt.ReasonCode(f.QoS)}, nil // [MQTT-3.8.4-7]
+}
+
+// filtersNamed bounds how many refused filters a SUBACK names, filterBytes each of them.
+const (
+	filtersNamed = 5
+	filterBytes  = 128
+)
+
+// refusedFilters is one text for a SUBACK: why filters were refused. It says which ones,
+// where there are others; "" if none was.
+func refusedFilters(filters []mqtt.Subscription, whys []string) string {
+	if len(filters) == 1 {
+		return whys[0]
+	}
+	var parts []string
+	refused := 0
+	for i, why := range whys {
+		if why == "" {
+			continue
+		}
+		if refused++; refused > filtersNamed {
+			continue
+		}
+		named := filters[i].Filter
+		if len(named) > filterBytes {
+			named = strings.ToValidUTF8(named[:filterBytes], "") + "…"
+		}
+		parts = append(parts, fmt.Sprintf("%q: %s", named, why))
+	}
+	if more := refused - filtersNamed; more > 0 {
+		parts = append(parts, fmt.Sprintf("and %d more were refused", more))
+	}
+	return strings.Join(parts, ". ")
 }
 
 // offerRetained sends, in the order of their topics, the retained messages that a

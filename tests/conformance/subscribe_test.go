@@ -16,7 +16,7 @@ func TestASUBSCRIBEIsAnsweredFilterByFilter(t *testing.T) {
 		"3.1.1 MQTT-2.3.1-7", "3.1.1 MQTT-3.8.4-1", "3.1.1 MQTT-3.8.4-2", "3.1.1 MQTT-3.8.4-4", "3.1.1 MQTT-3.8.4-5", "3.1.1 MQTT-3.9.3-1", "3.1.1 MQTT-3.9.3-2")
 	each(t, []mqtt.Version{mqtt.V311, mqtt.V5}, func(t *testing.T, v mqtt.Version) {
 		topic := topicOf()
-		c := broker.Connect(t, v, "viewer")
+		c := broker.Connect(t, v, "viewer", func(p *mqtt.Connect) { p.RequestProblemInformation = false }) // no texts
 		view := func(below string) string { return mqtttest.Data("plant", "view/"+topic+below) }
 		for _, id := range []uint16{1, 256, 65535} {
 			c.Send(&mqtt.Subscribe{PacketID: id, Filters: []mqtt.Subscription{
@@ -45,6 +45,51 @@ func TestASUBSCRIBEIsAnsweredFilterByFilter(t *testing.T) {
 			c.Ack(p)
 		}
 	})
+}
+
+func TestARefusedSUBSCRIBESaysWhatIsAllowed(t *testing.T) {
+	t.Parallel()
+	shows(t, "5 MQTT-3.9.2-1")
+	c := broker.Connect(t, mqtt.V5, "viewer")
+	view, secret, other := mqtttest.Data("plant", "view/"+topicOf()), mqtttest.Data("plant", "secret"), mqtttest.Data("office", "x")
+	deep := view + strings.Repeat("/x", 40)
+	const mayNot, notOurs = `client "viewer" may not read it; it may read mHv1.0/plant/view/#`, `workspace "office" is not this client's; subscribe below mHv1.0/plant/`
+	var many []string
+	for i := range 20 {
+		many = append(many, fmt.Sprint(secret, i, strings.Repeat("ü", 400)))
+	}
+	var five strings.Builder
+	for i := range 5 {
+		fmt.Fprintf(&five, "%q: %s. ", strings.ToValidUTF8(many[i][:128], "")+"…", mayNot)
+	}
+	for _, want := range []struct {
+		filters []string
+		reason  string
+	}{
+		{[]string{view}, ""},
+		{[]string{view, view + "/a"}, ""},
+		{[]string{secret}, mayNot},
+		{[]string{"$share/g/" + other}, notOurs},
+		{[]string{view, other, secret}, fmt.Sprintf("%q: %s. %q: %s", other, notOurs, secret, mayNot)},
+		{[]string{deep, view}, fmt.Sprintf("%q: filter of %d levels; at most 32 are allowed (maxTopicLevels)", deep, strings.Count(deep, "/")+1)},
+		{[]string{view + strings.Repeat("x", 1024)}, fmt.Sprintf("filter of %d bytes; at most 1024 are allowed (maxTopicBytes)", len(view)+1024)},
+		{many, five.String() + "and 15 more were refused"},
+	} {
+		p := &mqtt.Subscribe{PacketID: c.NextID()}
+		for _, f := range want.filters {
+			p.Filters = append(p.Filters, mqtt.Subscription{Filter: f})
+		}
+		c.Send(p)
+		if a := mqtttest.Expect[mqtt.Suback](c); a.ReasonString != want.reason || len(a.Codes) != len(want.filters) {
+			c.Fatalf("%.80q: SUBACK %v with\n%q, want\n%q", want.filters, a.Codes, a.ReasonString, want.reason)
+		}
+	}
+	// The codes come also where the text does not fit [MQTT-3.9.2-1].
+	small := broker.Connect(t, mqtt.V5, "viewer", func(p *mqtt.Connect) { p.MaximumPacketSize = 64 })
+	small.Send(&mqtt.Subscribe{PacketID: 1, Filters: []mqtt.Subscription{{Filter: secret}}})
+	if a := mqtttest.Expect[mqtt.Suback](small); a.ReasonString != "" || a.Codes[0] != mqtt.NotAuthorized {
+		small.Fatalf("SUBACK %v with %q, want a refusal without words", a.Codes, a.ReasonString)
+	}
 }
 
 func TestFiltersAreTakenInTheirOrder(t *testing.T) {
