@@ -1,7 +1,7 @@
 // Puts an overview on the page. Each part is made anew; what has not changed keeps its
 // text, so that a screen reader is told of changes only.
 
-import { band, bytes, duration, rate, reasonInWords, whyNotReady } from "./words.js";
+import { band, bytes, duration, rate, reasonInWords, whyNoLink, whyNotReady } from "./words.js";
 import { draw } from "./rates.js";
 
 const $ = (id) => document.getElementById(id);
@@ -80,6 +80,9 @@ const serves = (o, r) => (r.report ? r.report.ready : r.phase === "serving" && r
 
 const many = (n, one, more) => (n === 1 ? one : `${n} ${more}`);
 
+// logged is the reason for which a link is down as it stands in the log, to search for.
+const logged = (r) => (r.linkReason ? ` In the log: “${r.linkReason}”.` : "");
+
 // problems are what an operator should look at, worst first.
 function problems(o) {
   const list = [];
@@ -97,11 +100,13 @@ function problems(o) {
       list.push({ tone: "bad", title: `${r.replica} is not ready: ${report.reason}`, words, page });
     } else if (!report) {
       const age = o.memberTTLSeconds ? ` It last renewed its lease ${duration(r.leaseAgeSeconds)} ago; if it is dead, the others take it for gone from ${duration(1.5 * o.memberTTLSeconds)} on.` : "";
-      list.push({ tone: "warn", title: `${o.replica} cannot reach ${r.replica}`, page: r.phase === "serving" ? "MaestroHubUNSBrokerMeshLinksDown.md" : "not-ready.md",
-        words: `${r.link === "down" ? `No link${r.linkReason ? ` (${r.linkReason})` : ""}` : r.reportError}.${age} Its own figures are missing below. Live values for its subscribers wait for the link, ${bytes(r.waitingBytes)} of 64 MiB so far; persistent sessions miss nothing.` });
+      const link = whyNoLink(r.linkReason);
+      list.push({ tone: "warn", title: `${o.replica} cannot reach ${r.replica}`, page: r.phase === "serving" ? link.page : "not-ready.md",
+        words: `${r.link === "down" ? `${link.words}${logged(r)}` : `${r.reportError}.`}${age} Its own figures are missing below. Live values for its subscribers wait for the link, ${bytes(r.waitingBytes)} of 64 MiB so far; persistent sessions miss nothing.` });
     } else if (r.link === "down" && r.phase === "serving") {
-      list.push({ tone: "warn", title: `${o.replica} has no link to ${r.replica}`, page: "MaestroHubUNSBrokerMeshLinksDown.md",
-        words: `Live subscribers on one side miss values of the other until it is back; persistent sessions do not. ${bytes(r.waitingBytes)} of 64 MiB wait for the link. ${r.linkReason || ""}` });
+      const link = whyNoLink(r.linkReason);
+      list.push({ tone: "warn", title: `${o.replica} has no link to ${r.replica}`, page: link.page,
+        words: `${link.words}${logged(r)} Live subscribers on one side miss values of the other until it is back; persistent sessions do not. ${bytes(r.waitingBytes)} of 64 MiB wait for the link.` });
     }
     if (report && report.linksUp + unreached < report.linksExpected && r.link !== "down") {
       list.push({ tone: "warn", title: `${r.replica} has ${report.linksUp} of ${report.linksExpected} links`, page: "MaestroHubUNSBrokerMeshLinksDown.md", words: "Live values of the replicas it is not linked with come late there." });
@@ -175,7 +180,7 @@ function replicas(o) {
     return node("tr", {},
       head(r.replica + (r.link === "self" && o.replicas.length > 1 ? " (answers)" : "")),
       cell(state, why(report?.reason || (r.refusing ? "refuses CONNECTs: NATS is slow" : ""))),
-      cell(!ttl ? "–" : report ? chip(report.linksUp < report.linksExpected ? "warn" : "good", `${report.linksUp} of ${report.linksExpected}`) : chip("warn", "unknown"), why(r.link === "down" ? r.linkReason || "no link" : "")),
+      cell(!ttl ? "–" : report ? chip(report.linksUp < report.linksExpected ? "warn" : "good", `${report.linksUp} of ${report.linksExpected}`) : chip("warn", "unknown"), why(r.link === "down" ? whyNoLink(r.linkReason).few : "")),
       cell(ttl ? `${duration(r.leaseAgeSeconds)} of ${duration(ttl)}` : "–", ttl ? lease(r.leaseAgeSeconds, ttl) : null),
       cell(b ? (report.store.kind === "memory" ? "in memory" : duration(report.store.roundTripSeconds)) : "–", b && b.tone !== "good" ? why(b.name) : null),
       number(report ? report.clients.toLocaleString("en") : (o.shared?.owners[r.replica] ?? "–").toString()),

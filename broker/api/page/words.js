@@ -16,6 +16,32 @@ export function whyNotReady(reason) {
   return { words: "It does not serve devices.", page: "not-ready.md" };
 }
 
+// Why one replica has no link to another: a pattern of the reason as the mesh writes it, what
+// it means in few words and in more, and the runbook's page and heading. The first that fits.
+const down = "MaestroHubUNSBrokerMeshLinksDown.md";
+const noLink = [
+  [/does not serve now/, "it does not serve now", "The other one starts, stops or has stepped aside. The link comes back with it.", "not-ready.md"],
+  [/this replica stops/, "one of the two stops", "One of the two was asked to stop. The link comes back when it has started again.", "not-ready.md#stopping"],
+  [/this replica may not act/, "one of the two stepped aside", "One of the two could not renew its lease in the shared stores (NATS) and has stepped aside. The link comes back with it.", "not-ready.md#fenced"],
+  [/is not known to be a member/, "not seen as a member yet", "One of the two has not seen the other join yet. That takes a second or two; if it stays, one of them does not read the shared stores (NATS).", "not-ready.md#joining"],
+  [/^(refused by the other replica: )?incarnation \d+ of|lives is over/, "it was started anew", "One of the two was started anew. They link again by themselves at once.", down],
+  [/^(refused by the other replica: )?(attempt \d+ of|a newer connection)/, "linking", "A later attempt to link came first and takes its place.", down],
+  [/still being handled/, "catching up", "It still works through what came before the link was lost, and links then.", down],
+  [/no mesh protocol version in common/, "releases that do not link", "The two run releases that have no mesh protocol in common. Finish the upgrade, one release at a time, or roll it back.", `${down}#versions-that-do-not-link`],
+  [/was meant|dialed replica|does not dial replica/, "another replica answers", "At its address another replica answers than the one that was meant: the names of the headless Service are mixed up, or two processes run under one replica id.", `${down}#reachability`],
+  [/i\/o timeout|deadline exceeded|nothing was heard|no route to host|unreachable/, "nothing comes from it", "Nothing comes from it: it hangs, or the network between the two, a network policy too, lets nothing through.", `${down}#reachability`],
+  [/connection refused/, "nobody listens there", "Nobody listens at its address: its process does not run, or its mesh port is another.", `${down}#reachability`],
+  [/no such host|server misbehaving/, "its name is not known", "Its name has no address: its pod is gone, or the headless Service does not have it.", `${down}#reachability`],
+  [/certificate|tls: |end does not speak/, "a certificate that is not trusted", "What answers does not show a certificate of this deployment: it has another one than the others, or is no replica.", `${down}#certificates`],
+  [/EOF|connection reset|broken pipe|closed network connection/, "the connection was cut", "The connection was cut: the other process ended, or something between the two closes connections.", `${down}#reachability`],
+  [/frame/, "not understood", "What came is not what this release expects. They link anew by themselves; if it goes on, report it.", down],
+];
+
+export function whyNoLink(reason) {
+  for (const [pattern, few, words, page] of noLink) if (pattern.test(reason)) return { few, words, page };
+  return { few: reason || "no link yet", words: reason ? "" : "They have not linked yet.", page: down };
+}
+
 // How slow NATS is now, by what one confirmed write took. The bounds are where the broker
 // behaves differently: up to 2 s full service, up to 6 s no fence but waiting devices.
 export function band(store) {
