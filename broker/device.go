@@ -77,6 +77,9 @@ func (d *device) connect(clientID, user, password string) error {
 		if _, encrypted := d.conn.(*tls.Conn); !encrypted && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)) {
 			return fmt.Errorf("the port does not answer a CONNECT (%w): is it a TLS port, which wants mqtts://?", err)
 		}
+		if errors.As(err, new(*mqtt.Error)) { // it does not read like a CONNACK
+			return fmt.Errorf("what answers there does not speak MQTT (%w): is it the HTTP port? MQTT is on 1883, with TLS on 8883, unless it was set otherwise", err)
+		}
 		return err
 	}
 	return refused("CONNACK", answer.Code, answer.ReasonString)

@@ -29,13 +29,12 @@ type attempt struct {
 	version, workspace        string
 	topic                     string
 	caFile, certFile, keyFile string
-	wait                      time.Duration
+	wait, timeout             time.Duration
 	out                       io.Writer
 }
 
 func tryCommand(out io.Writer) *cobra.Command {
 	a := attempt{out: out}
-	var timeout time.Duration
 	c := &cobra.Command{
 		Use:   "try URL",
 		Short: "Connect, subscribe, publish a value, get its live copy and read it back from history",
@@ -53,9 +52,7 @@ func tryCommand(out io.Writer) *cobra.Command {
 			if a.id == "" || a.secret == "" {
 				return fmt.Errorf("try: needs an API client in $%s and its secret in $%s", envClient, envSecret)
 			}
-			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
-			defer cancel()
-			return a.run(ctx)
+			return a.run(cmd.Context())
 		},
 	}
 	f := c.Flags()
@@ -67,12 +64,14 @@ func tryCommand(out io.Writer) *cobra.Command {
 	f.StringVar(&a.certFile, "cert-file", "", "PEM certificate to show, where the broker wants one")
 	f.StringVar(&a.keyFile, "key-file", "", "its PEM private key")
 	f.DurationVar(&a.wait, "wait", 0, "how long to go on trying where nobody can be reached: a new pod's network takes a moment")
-	f.DurationVar(&timeout, "timeout", 30*time.Second, "longest time for all of it")
+	f.DurationVar(&a.timeout, "timeout", 30*time.Second, "longest time for all of it")
 	return c
 }
 
 // run does one step after the other and says of each how long it took.
 func (a *attempt) run(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, a.timeout)
+	defer cancel()
 	security, err := a.tls()
 	if err != nil {
 		return err
@@ -113,6 +112,12 @@ func (a *attempt) run(ctx context.Context) error {
 	for _, s := range steps {
 		began := time.Now()
 		if err := s.do(); err != nil {
+			switch ctx.Err() { // what failed by that says less
+			case context.Canceled:
+				return fmt.Errorf("%s: interrupted", s.what)
+			case context.DeadlineExceeded:
+				return fmt.Errorf("%s: not within %v (--timeout)", s.what, a.timeout)
+			}
 			return fmt.Errorf("%s: %w", s.what, err)
 		}
 		if _, err := fmt.Fprintf(a.out, "ok  %7.1f ms  %s\n", float64(time.Since(began).Microseconds())/1e3, s.what); err != nil {
@@ -186,8 +191,8 @@ func (a *attempt) readBack(ctx context.Context, security *tls.Config, token stri
 	transport := &http.Transport{TLSClientConfig: security}
 	defer transport.CloseIdleConnections()
 	response, err := (&http.Client{Transport: transport}).Do(request)
-	if err != nil {
-		return err
+	if asked := (*url.Error)(nil); errors.As(err, &asked) {
+		return fmt.Errorf("--http %s: %w", a.http, notHTTP(request.URL, asked.Err))
 	}
 	defer response.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(response.Body, 1<<20))
@@ -195,13 +200,17 @@ func (a *attempt) readBack(ctx context.Context, security *tls.Config, token stri
 		return err
 	}
 	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s: %s", response.Status, bytes.TrimSpace(body))
+		var problem struct{ Detail string }
+		if json.Unmarshal(body, &problem) == nil && problem.Detail != "" {
+			body = []byte(problem.Detail)
+		}
+		return fmt.Errorf("--http %s: %s: %s", a.http, response.Status, bytes.TrimSpace(body))
 	}
 	var page struct {
 		Values []struct{ Value json.RawMessage }
 	}
 	if err := json.Unmarshal(body, &page); err != nil {
-		return err
+		return fmt.Errorf("--http %s: no broker answers there: %w", a.http, err)
 	}
 	for _, v := range page.Values {
 		if bytes.Contains(v.Value, []byte(token)) {
@@ -209,6 +218,17 @@ func (a *attempt) readBack(ctx context.Context, security *tls.Config, token stri
 		}
 	}
 	return errors.New("the value is not among the newest of its topic")
+}
+
+// notHTTP explains how a request ends at a port that speaks something else.
+func notHTTP(u *url.URL, err error) error {
+	switch text := err.Error(); {
+	case strings.Contains(text, "server gave HTTP response to HTTPS client"):
+		return fmt.Errorf("the port does not speak TLS (%w): http://%s", err, u.Host)
+	case errors.Is(err, io.EOF), strings.Contains(text, "malformed HTTP"):
+		return fmt.Errorf("the port does not speak HTTP (%w): is it a TLS port, which wants https://, or MQTT's?", err)
+	}
+	return notTLS(u, err)
 }
 
 // refused is a reason code that is not a success, as an error.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"io"
 	"log/slog"
 	"net"
@@ -72,7 +73,13 @@ func TestTrySaysWhichStepFailedAndWhy(t *testing.T) {
 		{"no such CA", []string{at, "--ca-file", "nowhere"}, "", "--ca-file: open nowhere"},
 		{"a certificate without its key", []string{at, "--cert-file", "tls.crt"}, "", "--cert-file and --key-file: one without the other"},
 		{"no address", nil, "", "name the broker.*mqtt://localhost:1883"},
-		{"no time", []string{at, "--timeout", "1ns"}, "", "connect to "},
+		{"no time", []string{at, "--timeout", "1ns"}, "", `connect to .*: not within 1ns \(--timeout\)`},
+		{"nobody answers", []string{"mqtt://" + silent(t), "--timeout", "50ms"}, "", `connect to .*: not within 50ms \(--timeout\)`},
+		{"the HTTP port", []string{"mqtt://" + b.address("http")}, "", "does not speak MQTT .*: is it the HTTP port"},
+		{"nobody listens for HTTP", []string{at, "--http", "http://" + closed.Addr().String()}, "", "read it back from history: --http http://127.*connection refused"},
+		{"the MQTT port for HTTP", []string{at, "--http", "http://" + b.address("tcp")}, "", "the port does not speak HTTP .*https://"},
+		{"HTTPS where there is none", []string{at, "--http", "https://" + b.address("http")}, "", "the port does not speak TLS .*: http://127"},
+		{"another service", []string{at, "--http", page(t)}, "", "--http http://127.*: no broker answers there"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if c.secret != "" {
@@ -88,6 +95,53 @@ func TestTrySaysWhichStepFailedAndWhy(t *testing.T) {
 	if _, err := execute(t, "", "try", at); err == nil || !strings.Contains(err.Error(), "$"+envSecret) {
 		t.Errorf("without a secret: %v, want the variable named", err)
 	}
+}
+
+func TestTrySaysThatItWasInterrupted(t *testing.T) {
+	t.Setenv(envClient, trialClient)
+	t.Setenv(envSecret, "not looked at")
+	ctx, interrupt := context.WithCancel(t.Context())
+	reached := make(chan struct{})
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		defer close(reached)
+		if conn, err := l.Accept(); err == nil {
+			_, _ = conn.Read(make([]byte, 1)) // its CONNECT
+			interrupt()
+			_, _ = io.Copy(io.Discard, conn)
+			conn.Close()
+		}
+	}()
+	c := tryCommand(io.Discard)
+	c.SetArgs([]string{"mqtt://" + l.Addr().String()})
+	c.SilenceErrors, c.SilenceUsage = true, true
+	if err := c.ExecuteContext(ctx); err == nil || !strings.HasSuffix(err.Error(), ": interrupted") {
+		t.Errorf("%v, want that it was interrupted", err)
+	}
+	<-reached
+}
+
+// silent is the address of a port that takes connections and says nothing.
+func silent(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return l.Addr().String()
+}
+
+// page is the address of a web server that is no broker.
+func page(t *testing.T) string {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>hello</html>") }))
+	t.Cleanup(s.Close)
+	return s.URL
 }
 
 // encrypted is the address of a port that speaks TLS, with a certificate nobody trusts.
