@@ -77,6 +77,7 @@ type connection struct {
 	attached      bool
 	ended         bool
 	detached      bool
+	refused       bool           // of MQTT 3.x, to be closed for a refusal: nothing behind that is acknowledged
 	fenced        bool           // ended by a fence: nothing more is written
 	how           cluster.Ending // how it ended, once detached
 	taken, clean  bool           // ended by a takeover, with a clean start

@@ -145,15 +145,18 @@ func (c *connection) acknowledge() {
 				c.record(&c.held.received, nil)
 			}
 		}
-		if c.out.closing {
+		if c.out.closing || c.refused {
 			continue
 		}
 		if p.code != mqtt.Success && c.version < mqtt.V5 {
 			if p.retry {
 				// MQTT 3 has no negative acknowledgment: the connection is closed after the
 				// acknowledgments before this one, and the device sends the value again.
-				go c.close("refused_publish", p.code, p.reason)
-				c.out.closing = true
+				c.refused = true
+				c.afterPubrecs(func() {
+					go c.close("refused_publish", p.code, p.reason)
+					c.out.closing = true
+				})
 				continue
 			}
 			// A value that can never be taken is acknowledged as usual and reported on
@@ -182,13 +185,32 @@ func (c *connection) acknowledge() {
 			})
 			continue
 		}
-		if p.code == mqtt.Success || p.reason == "" || !c.problemInfo {
-			c.out.ack(c.version, kind, p.id, p.code)
-			continue
+		if p.qos == 2 {
+			c.afterPubrecs(func() { c.respond(kind, &p) }) // [MQTT-4.6.0-3]
+		} else {
+			c.respond(kind, &p)
 		}
-		ack := mqtt.Ack{Type: kind, PacketID: p.id, Code: p.code, ReasonString: p.reason}
-		c.out.answer(kind, func(dst []byte) []byte { return ack.AppendLimited(dst, c.version, c.maxPacket) })
 	}
+}
+
+// respond appends a PUBACK or PUBREC. The lock is held.
+func (c *connection) respond(kind mqtt.PacketType, p *pending) {
+	if p.code == mqtt.Success || p.reason == "" || !c.problemInfo {
+		c.out.ack(c.version, kind, p.id, p.code)
+		return
+	}
+	ack := mqtt.Ack{Type: kind, PacketID: p.id, Code: p.code, ReasonString: p.reason}
+	c.out.answer(kind, func(dst []byte) []byte { return ack.AppendLimited(dst, c.version, c.maxPacket) })
+}
+
+// afterPubrecs calls run once the PUBRECs before have left, which wait for the record of
+// their identifiers. The lock is held.
+func (c *connection) afterPubrecs(run func()) {
+	if c.clustered() {
+		c.after(&c.held.received, run)
+		return
+	}
+	run()
 }
 
 // onAck takes a PUBACK, PUBREC, PUBREL or PUBCOMP.
@@ -218,6 +240,8 @@ func (c *connection) onAck(h mqtt.Header, body []byte) error {
 			// sent again after it, by any replica. It may wait for the next PUBLISHes, which have
 			// to be recorded before they leave.
 			c.recordSoon(&c.held.cursor, pubrel)
+		case answer && c.clustered():
+			c.after(&c.held.cursor, pubrel) // in the order of the PUBRECs [MQTT-4.6.0-4]
 		case answer:
 			pubrel()
 		}
