@@ -7,8 +7,10 @@ import (
 	"io"
 	"iter"
 	"log/slog"
+	"os/signal"
 	"strings"
 	"sync"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -40,6 +42,9 @@ func hostFlag(c *cobra.Command, host *string) {
 // run runs a replica of a configuration file, or the one for trying out, on host,
 // until ctx is done.
 func run(ctx context.Context, file, host string, out, log io.Writer) error {
+	// Whoever reads the log may be gone first: Ctrl-C ends `broker | tee` as a whole, and a
+	// log collector is restarted. A broker is not ended by it, and least while it stops.
+	signal.Ignore(syscall.SIGPIPE)
 	if file == "" {
 		return runTrial(ctx, trial(host), out, log)
 	}
