@@ -41,8 +41,9 @@ var errLost = errors.New("the broker did not keep what it had acknowledged")
 const endBound = 20 * time.Second
 
 // check has devices publish to the running cluster, and sessions take all of it, until
-// ctx is done or the time is over, and then says what became of every value.
-func check(ctx context.Context, out io.Writer, socket string, during time.Duration) (err error) {
+// ctx is done or the time is over, and then says what became of every value, unless hurried
+// ends meanwhile.
+func check(ctx, hurried context.Context, out io.Writer, socket string, during time.Duration) (err error) {
 	p, err := control.Find(ctx, socket)
 	if err != nil {
 		return err
@@ -50,7 +51,7 @@ func check(ctx context.Context, out io.Writer, socket string, during time.Durati
 	name := fmt.Sprintf("check-%d", time.Now().Unix())
 	names := "mHv1.0/" + p.Workspace + "/"
 	// Interrupted, the devices go on until everything is settled.
-	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	work, cancel := context.WithCancel(hurried)
 	defer cancel()
 	starting, started := context.WithTimeout(work, startBound)
 	defer started()
@@ -60,7 +61,7 @@ func check(ctx context.Context, out io.Writer, socket string, during time.Durati
 		return err
 	}
 	defer func() {
-		ending, cancel := context.WithTimeout(work, endBound)
+		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), endBound)
 		defer cancel()
 		f.Close()
 		err = errors.Join(err, f.EndSessions(ending))
@@ -68,7 +69,7 @@ func check(ctx context.Context, out io.Writer, socket string, during time.Durati
 	fmt.Fprintf(out, "%d devices publish on %s, %d persistent sessions take all of it. Break the cluster from another shell; Ctrl-C ends this with the verdict.\n",
 		len(f.Publishers), p.MQTT, len(f.Subscribers))
 	watch(ctx, out, f, during)
-	fmt.Fprintln(out, "ending: waiting until everything is where it belongs")
+	fmt.Fprintln(out, "ending: waiting until everything is where it belongs; Ctrl-C again ends it without a verdict")
 	report, err := f.Finish(work, place(p).stored)
 	if err != nil {
 		return err

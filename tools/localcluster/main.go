@@ -5,36 +5,49 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
-	"syscall"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"maestrohub.io/uns/tools/interrupt"
 	"maestrohub.io/uns/tools/launch"
 	"maestrohub.io/uns/tools/localcluster/control"
 	"maestrohub.io/uns/tools/localcluster/deployment"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	err := command().ExecuteContext(ctx)
-	interrupted := ctx.Err() != nil
-	stop() // which ends ctx as well
-	switch {
-	case err == nil:
-		return
-	case interrupted: // whatever it was doing failed by that
-		fmt.Fprintln(os.Stderr, "localcluster: interrupted")
-		os.Exit(130)
+	first, second, stop := interrupt.Contexts(func() {
+		fmt.Fprintln(os.Stderr, "\nlocalcluster: ended at once; what it kept may be left in", os.TempDir())
+	})
+	err := command(second).ExecuteContext(first)
+	interrupted := first.Err() != nil
+	stop() // which ends the contexts as well
+	text, status := ending(err, interrupted)
+	if text != "" {
+		fmt.Fprintln(os.Stderr, "localcluster:", text)
 	}
-	fmt.Fprintln(os.Stderr, "localcluster:", err)
-	os.Exit(1)
+	os.Exit(status)
 }
 
-func command() *cobra.Command {
+// ending is what a command ends with: its last words and its exit status. Whatever an
+// interrupted one was doing failed by that; but for a check it is how it ends.
+func ending(err error, wasInterrupted bool) (text string, status int) {
+	switch {
+	case err == nil:
+		return "", 0
+	case wasInterrupted && !errors.Is(err, errLost):
+		return "interrupted", interrupt.Status
+	}
+	return err.Error(), 1
+}
+
+// command is the whole command line. hurried ends when nobody waits for a verdict any more.
+func command(hurried context.Context) *cobra.Command {
 	root := &cobra.Command{Use: "localcluster", Short: "A whole clustered broker on this machine, to try and to break", SilenceUsage: true, SilenceErrors: true}
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return fmt.Errorf("%w; `%s --help` lists what there is", err, c.CommandPath())
+	})
 	path := root.PersistentFlags().String("socket", control.Socket(), "Unix socket of the running cluster")
 
 	var o deployment.Options
@@ -56,7 +69,7 @@ func command() *cobra.Command {
 			if during < 0 {
 				return fmt.Errorf("--for %v: not less than 0", during)
 			}
-			return check(c.Context(), c.OutOrStdout(), *path, during)
+			return check(c.Context(), hurried, c.OutOrStdout(), *path, during)
 		}}
 	checking.Flags().DurationVar(&during, "for", 0, "end after this long; 0: when interrupted")
 	root.AddCommand(checking)
@@ -83,6 +96,13 @@ func command() *cobra.Command {
 	} {
 		root.AddCommand(&cobra.Command{Use: v.use, Short: v.short, Args: arguments(v.min, v.max),
 			RunE: func(c *cobra.Command, args []string) error {
+				if c.Name() == "upgrade" && len(args) == 2 { // the cluster may run in another folder
+					program, err := filepath.Abs(args[1])
+					if err != nil {
+						return fmt.Errorf("upgrade: %w", err)
+					}
+					args[1] = program
+				}
 				answer, err := control.Ask(c.Context(), *path, append([]string{c.Name()}, args...)...)
 				if answer != "" {
 					fmt.Fprintln(c.OutOrStdout(), answer)
@@ -115,7 +135,7 @@ func run(ctx context.Context, path string, o deployment.Options) (err error) {
 	defer commands.Close()
 	o.Clients = []launch.Client{{ID: demoClient, Secret: demoSecret, Workspace: demoWorkspace, Scopes: []string{"uns:read", "uns:write", "uns_settings:update", "api_clients:manage"}}}
 	o.Model = model
-	fmt.Println("starting three nats-servers, PostgreSQL and", o.Replicas, "replicas ...")
+	fmt.Println("starting three nats-servers, PostgreSQL and", o.Replicas, "replicas; what is not built yet is built first, which takes minutes once ...")
 	starting, cancel := context.WithTimeout(ctx, startBound)
 	defer cancel()
 	d, err := deployment.Start(starting, o)
@@ -124,6 +144,7 @@ func run(ctx context.Context, path string, o deployment.Options) (err error) {
 	}
 	defer func() { err = errors.Join(err, d.Close()) }()
 	greet(os.Stdout, d, demoClient, demoSecret)
+	defer fmt.Println("ending: every process is stopped, and what they kept is removed")
 	return commands.serve(ctx, d)
 }
 

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -29,13 +31,14 @@ func TestBadInputIsNamed(t *testing.T) {
 		{[]string{"check", "--for", "-1s"}, "--for -1s: not less than 0"},
 		{[]string{"kill"}, "usage: localcluster kill <part>; `localcluster status` names the parts"},
 		{[]string{"slow", "nats"}, "usage: localcluster slow <way> <duration>"},
+		{[]string{"up", "--replicas", "many"}, "`localcluster up --help` lists what there is"},
 		{[]string{"explode"}, `unknown command "explode"`},
 		{[]string{"up", "--replicas", "0"}, "--replicas 0: at least 1"},
 		{[]string{"up", "--replicas", "-1"}, "--replicas -1: at least 1"},
 		{[]string{"up", "--socket", strings.Repeat("x", 108)}, "108 bytes; the path of a Unix socket may have 107"},
 		{[]string{"up", "--socket", "no/folder"}, "listen for commands: listen unix no/folder"},
 	} {
-		root := command()
+		root := command(t.Context())
 		root.SetArgs(append([]string{"--socket", "none"}, c.words...))
 		if err := root.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("localcluster %s: %v, want %q", strings.Join(c.words, " "), err, c.want)
@@ -43,6 +46,26 @@ func TestBadInputIsNamed(t *testing.T) {
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 		t.Errorf("it leaves %v, %v", left, err)
+	}
+}
+
+// Ctrl-C is how a check is ended: it does not hide what it has found.
+func TestAnInterruptHidesNoVerdict(t *testing.T) {
+	for _, c := range []struct {
+		err         error
+		interrupted bool
+		text        string
+		status      int
+	}{
+		{nil, true, "", 0},
+		{errLost, true, errLost.Error(), 1},
+		{errors.Join(errLost, context.Canceled), true, errLost.Error() + "\n" + context.Canceled.Error(), 1},
+		{context.Canceled, true, "interrupted", 130},
+		{io.ErrUnexpectedEOF, false, io.ErrUnexpectedEOF.Error(), 1},
+	} {
+		if text, status := ending(c.err, c.interrupted); text != c.text || status != c.status {
+			t.Errorf("%v, interrupted %v: %q and %d, want %q and %d", c.err, c.interrupted, text, status, c.text, c.status)
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -38,7 +39,7 @@ type Place struct {
 func Ask(ctx context.Context, socket string, words ...string) (string, error) {
 	conn, err := new(net.Dialer).DialContext(ctx, "unix", socket)
 	if err != nil {
-		return "", fmt.Errorf("no local cluster listens on %s%s: start one with `make cluster` (%w)", socket, others(socket), err)
+		return "", unreachable(socket, err)
 	}
 	defer conn.Close()
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
@@ -57,6 +58,17 @@ func Ask(ctx context.Context, socket string, words ...string) (string, error) {
 		return a.Text, errors.New(a.Error)
 	}
 	return a.Text, nil
+}
+
+// unreachable says why nobody answers on a socket, and what to do.
+func unreachable(socket string, err error) error {
+	switch {
+	case errors.Is(err, context.Canceled):
+		return err
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("the local cluster on %s is another user's: be that user or root, or start your own with `make cluster` (%w)", socket, err)
+	}
+	return fmt.Errorf("no local cluster listens on %s%s: start one with `make cluster` (%w)", socket, others(socket), err)
 }
 
 // Find asks where the cluster is.

@@ -1,0 +1,26 @@
+package control
+
+import (
+	"context"
+	"net"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+func TestWhoCannotReachAClusterIsToldWhatToDo(t *testing.T) {
+	none := filepath.Join(t.TempDir(), "none")
+	if _, err := Ask(t.Context(), none, "status"); err == nil || !strings.Contains(err.Error(), "no local cluster listens on "+none) || !strings.Contains(err.Error(), "`make cluster`") {
+		t.Errorf("nobody listens: %v", err)
+	}
+	denied := &net.OpError{Op: "dial", Err: syscall.EACCES}
+	if err := unreachable("its.sock", denied); !strings.HasPrefix(err.Error(), "the local cluster on its.sock is another user's: be that user or root") {
+		t.Errorf("another user's: %v", err)
+	}
+	interrupted, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := Ask(interrupted, none, "status"); err == nil || strings.Contains(err.Error(), "make cluster") {
+		t.Errorf("interrupted: %v, want nothing about a cluster that is not there", err)
+	}
+}
