@@ -106,10 +106,8 @@ func (c *connection) record(r *recorder, run func()) {
 // little late. While askings follow one another closely one write serves two: a write of
 // its own would cost as much. The lock is held.
 func (c *connection) recordSoon(r *recorder, run func()) {
-	now := time.Since(c.since)
-	r.pace.asked(now)
-	wait := r.pace.next(now)
-	if wait == 0 || r.writing || c.ended || 2*c.session.Window.Len() > c.session.Window.Limit {
+	wait := c.putOff(r, time.Since(c.since))
+	if wait == 0 {
 		r.wanted++
 		c.after(r, run)
 		return
@@ -124,6 +122,19 @@ func (c *connection) recordSoon(r *recorder, run func()) {
 			c.after(r, nil)
 		})
 	}
+}
+
+// putOff notes that a write is asked for at now, and says how long it may wait for the
+// next asking; 0: not at all. Once every delivery has its PUBREC none is to be expected: a
+// client that takes one message at a time waits for this PUBREL, and who publishes it may
+// wait for the client. The lock is held.
+func (c *connection) putOff(r *recorder, now time.Duration) time.Duration {
+	r.pace.asked(now)
+	window := &c.session.Window
+	if r.writing || c.ended || 2*window.Len() > window.Limit || !window.Awaits() {
+		return 0
+	}
+	return r.pace.next(now)
 }
 
 // after calls run once everything recorded so far has landed: at once if it has.

@@ -190,6 +190,16 @@ func (w *Window) Pubrec(id uint16, code mqtt.ReasonCode) (reason mqtt.ReasonCode
 	return mqtt.Success, true, nil // [MQTT-4.3.3-4]
 }
 
+// Awaits reports whether a delivery at QoS 2 has no PUBREC yet.
+func (w *Window) Awaits() bool {
+	for _, e := range w.entries[w.first:] {
+		if e != nil && e.QoS == 2 && !e.Released {
+			return true
+		}
+	}
+	return false
+}
+
 // Pubcomp finishes a QoS 2 delivery. It returns the entry, or nil if no PUBREL
 // was sent under the identifier.
 func (w *Window) Pubcomp(id uint16) *Entry {
