@@ -23,6 +23,8 @@ const (
 	actsAtOnce = 100
 	// willRetry is the pause before a will is sent again that could not be.
 	willRetry = time.Second
+	// configureRetry is the pause before the store is brought to the settings again.
+	configureRetry = 10 * time.Second
 )
 
 // Sweeper does the work of one replica among all: it waits for the sweep lock and
@@ -42,8 +44,9 @@ type Sweeper struct {
 	Publish func(ctx context.Context, w *Will) error
 	// Did is told of each act and each will that is over; may be nil.
 	Did func(a *Act, w *Will, outcome WillOutcome)
-	// Configure is called once when elected, to bring the store to this replica's
-	// settings; may be nil.
+	// Configure is called when elected, to bring the store to this replica's settings, and
+	// again until it has: what it cannot change today, a server being down, it can tomorrow.
+	// May be nil.
 	Configure func(ctx context.Context) error
 	Logger    *slog.Logger
 
@@ -210,11 +213,7 @@ func (s *Sweeper) elected(ctx context.Context, d *Deadline, lost <-chan struct{}
 	defer work.Wait()
 	defer cancel()
 	if s.Configure != nil {
-		work.Go(func() {
-			if err := s.Configure(ctx); err != nil && ctx.Err() == nil {
-				s.Logger.Warn("broker cluster: the store could not be brought to this replica's settings", "error", err)
-			}
-		})
+		work.Go(func() { s.configure(ctx) })
 	}
 	if err := t.open(ctx, &work, cancel); err != nil {
 		s.Logger.Warn("broker cluster: cannot sweep", "error", err)
@@ -254,6 +253,31 @@ func (s *Sweeper) elected(ctx context.Context, d *Deadline, lost <-chan struct{}
 		case <-d.Over():
 			return
 		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// configure brings the store to this replica's settings, until it has or ctx is done. It
+// logs each reason once.
+func (s *Sweeper) configure(ctx context.Context) {
+	said := ""
+	for {
+		err := s.Configure(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		if err == nil {
+			if said != "" {
+				s.Logger.Info("broker cluster: the store has this replica's settings now")
+			}
+			return
+		}
+		if err.Error() != said {
+			said = err.Error()
+			s.Logger.Warn("broker cluster: the store could not be brought to this replica's settings", "error", err)
+		}
+		if rest(ctx, configureRetry) != nil {
 			return
 		}
 	}

@@ -14,11 +14,12 @@ import (
 
 // swept is what the sweepers of a cluster did.
 type swept struct {
-	mu      sync.Mutex
-	sent    map[string][]time.Time // by client
-	acts    map[string]int         // by reason and client
-	unfit   bool                   // the historian takes nothing
-	elected int
+	mu           sync.Mutex
+	sent         map[string][]time.Time // by client
+	acts         map[string]int         // by reason and client
+	unfit        bool                   // the historian takes nothing
+	elected      int                    // how often Configure was called
+	unconfigured error                  // what it returns
 }
 
 // sweepers runs one for each replica; the returned function ends them.
@@ -50,7 +51,12 @@ func sweepersOver(t *testing.T, store state.Store, all ...*replica) (*swept, []*
 					s.acts[a.Reason.String()+" "+a.Client]++
 				}
 			},
-			Configure: func(context.Context) error { s.mu.Lock(); defer s.mu.Unlock(); s.elected++; return nil },
+			Configure: func(context.Context) error {
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				s.elected++
+				return s.unconfigured
+			},
 		}
 		list = append(list, w)
 		work.Go(func() { w.Run(ctx) })
@@ -365,6 +371,35 @@ func TestAWillThatATermLeavesUnsentIsSentByTheNextOne(t *testing.T) {
 		if n := s.times("dev"); len(n) != 1 {
 			t.Errorf("sent %d times, at %v", len(n), n)
 		}
+		end()
+		c.stop(a)
+	})
+}
+
+// A store that cannot be brought to the settings today, a server being down, is brought to
+// them once it can, without another election.
+func TestTheStoreIsConfiguredOnceItCanBe(t *testing.T) {
+	inCluster(t, func(t *testing.T, c *replicas) {
+		a := c.start("uns-0")
+		s, _, end := sweepers(t, c, a)
+		s.mu.Lock()
+		s.unconfigured = errors.New("peer offline")
+		s.mu.Unlock()
+		a.serves(time.Second)
+		rest(t.Context(), time.Minute)
+		s.mu.Lock()
+		tried := s.elected
+		s.unconfigured = nil
+		s.mu.Unlock()
+		if tried < 2 {
+			t.Errorf("tried %d times within a minute", tried)
+		}
+		rest(t.Context(), time.Minute)
+		s.mu.Lock()
+		if s.elected != tried+1 {
+			t.Errorf("configured %d times after it could be, want once", s.elected-tried)
+		}
+		s.mu.Unlock()
 		end()
 		c.stop(a)
 	})
