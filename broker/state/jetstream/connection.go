@@ -182,6 +182,35 @@ func (c *connection) watchSilence() {
 	}
 }
 
+// watchAnswers gives up a connection over which something comes and nothing goes, as when
+// a network loses one direction of it: others' changes keep it from being silent, and a
+// server takes minutes to notice. A server answers pings in their turn, however slow it
+// is: twice the silence is waited for one.
+func (c *connection) watchAnswers() {
+	tick := time.NewTicker(max(c.silence/8, 10*time.Millisecond))
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-c.closing:
+			return
+		}
+		c.mu.Lock()
+		w, up := c.wire, c.up
+		c.mu.Unlock()
+		if !up || !errors.Is(c.nc.FlushTimeout(2*c.silence), nats.ErrTimeout) {
+			continue
+		}
+		c.mu.Lock()
+		same := c.wire == w
+		c.mu.Unlock()
+		if same {
+			c.log.Warn("broker cluster: NATS answers no ping, connecting again", "connection", c.name, "waited", 2*c.silence, "server", w.RemoteAddr().String())
+			w.Close()
+		}
+	}
+}
+
 // send is the goroutine that writes.
 func (c *connection) send() {
 	for {

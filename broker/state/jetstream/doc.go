@@ -15,7 +15,8 @@
 // lease connection (Lease) carries that and nothing else. Both reconnect without
 // end and keep nothing back while they are not connected: a write then waits in
 // the caller's context, not in a buffer that would send it late. A connection on
-// which not one byte came for Options.Silence is given up and made again; Silent
+// which not one byte came for Options.Silence is given up and made again, and the
+// shared-state connection also when a ping has had no answer for twice that; Silent
 // tells how long it has been silent.
 //
 // # Writes

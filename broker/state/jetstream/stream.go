@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -65,8 +66,9 @@ func (s *Store) logConfig(workspaceID string) jetstream.StreamConfig {
 }
 
 type streamInfo struct {
-	Config jetstream.StreamConfig `json:"config"`
-	State  struct {
+	Config  jetstream.StreamConfig `json:"config"`
+	Created time.Time              `json:"created"`
+	State   struct {
 		Messages uint64 `json:"messages"`
 		Bytes    int64  `json:"bytes"`
 		First    uint64 `json:"first_seq"`
@@ -133,9 +135,15 @@ func (s *Store) Configure(ctx context.Context) error {
 			Total   int          `json:"total"`
 			Limit   int          `json:"limit"`
 			Streams []streamInfo `json:"streams"`
+			Missing []string     `json:"missing"`
 		}
 		if err := s.shared.request(ctx, "$JS.API.STREAM.LIST", map[string]int{"offset": offset}, &list); err != nil {
 			return fmt.Errorf("configure streams: %w", err)
+		}
+		for _, name := range list.Missing {
+			if _, ours := s.wanted(name); ours {
+				wrong = append(wrong, fmt.Errorf("configure stream %s: %w: its leader does not answer", name, state.ErrUnavailable))
+			}
 		}
 		for _, info := range list.Streams {
 			want, ours := s.wanted(info.Config.Name)
