@@ -33,8 +33,15 @@ type Site struct {
 // Start starts the servers; they are killed when the test ends.
 func Start(t *testing.T) *Site {
 	t.Helper()
+	return StartWith(t, natsserver.Options{})
+}
+
+// StartWith is Start with other servers than usual.
+func StartWith(t *testing.T, o natsserver.Options) *Site {
+	t.Helper()
 	dir := t.TempDir()
-	c, err := natsserver.Start(natsserver.Options{Dir: filepath.Join(dir, "nats"), MaxPayload: 8 << 20})
+	o.Dir, o.MaxPayload = filepath.Join(dir, "nats"), 8<<20
+	c, err := natsserver.Start(o)
 	if err != nil {
 		t.Fatal(err)
 	}

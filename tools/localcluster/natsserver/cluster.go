@@ -1,6 +1,7 @@
 package natsserver
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -37,6 +38,8 @@ type Options struct {
 	SyncAlways bool
 	// MaxPayload is the largest message in bytes. 0: nats-server's, 1 MiB.
 	MaxPayload int
+	// MaxFile is how much each server stores, as nats.conf has it. Empty: 20G.
+	MaxFile string
 	// MQTT opens an MQTT listener on each server, whose streams have three copies.
 	MQTT bool
 	// TLS secures client connections with certificates in these files. Empty: plain.
@@ -135,7 +138,7 @@ func (c *Cluster) config(s *Server, route string, routes []string) string {
 	if c.options.SyncAlways {
 		sync = ", sync_interval: always"
 	}
-	fmt.Fprintf(&b, "jetstream { store_dir: %q, max_mem: 1G, max_file: 20G%s }\n", filepath.Join(s.dir, "jetstream"), sync)
+	fmt.Fprintf(&b, "jetstream { store_dir: %q, max_mem: 1G, max_file: %s%s }\n", filepath.Join(s.dir, "jetstream"), cmp.Or(c.options.MaxFile, "20G"), sync)
 	if len(c.Servers) > 0 || c.options.Servers > 1 {
 		fmt.Fprintf(&b, "cluster { name: local, listen: %q, no_advertise: true, routes: [%s] }\n", route, strings.Join(routes, ", "))
 	}
