@@ -43,11 +43,12 @@ func (d *Deployment) link() {
 // whose process has the socket at its other end. Replicas advertise one address to all
 // others, so nothing else tells them apart.
 func (d *Deployment) dialer(c net.Conn) string {
-	remote, is := c.RemoteAddr().(*net.TCPAddr)
-	if !is {
+	theirs, is := c.RemoteAddr().(*net.TCPAddr)
+	ours, too := c.LocalAddr().(*net.TCPAddr)
+	if !is || !too {
 		return ""
 	}
-	socket := socketAt(remote)
+	socket := socketOf(theirs, ours)
 	if socket == "" {
 		return ""
 	}
@@ -59,25 +60,35 @@ func (d *Deployment) dialer(c net.Conn) string {
 	return ""
 }
 
-// socketAt is the TCP socket with this local address, as processes' open files name it.
-// The table has every socket of the machine: it is read once.
-func socketAt(local *net.TCPAddr) string {
-	ip := local.IP.To4()
+// socketOf is the TCP socket from one address to another, as processes' open files name
+// it. Both count: the kernel gives one port to several sockets that go to different
+// addresses, so by its own alone it may be another's. The table has every socket of the
+// machine: it is read once.
+func socketOf(local, remote *net.TCPAddr) string {
+	from, to := inTable(local), inTable(remote)
 	table, err := os.ReadFile("/proc/self/net/tcp")
-	if err != nil || ip == nil {
+	if err != nil || from == nil || to == nil {
 		return ""
 	}
-	address := fmt.Appendf(nil, " %02X%02X%02X%02X:%04X ", ip[3], ip[2], ip[1], ip[0], local.Port)
 	for line := range bytes.Lines(table) {
-		if !bytes.Contains(line, address) {
+		if !bytes.Contains(line, from) {
 			continue
 		}
 		// sl local_address rem_address st queues timer retransmits uid timeout inode
-		if f := bytes.Fields(line); len(f) > 9 && bytes.Equal(f[1], bytes.TrimSpace(address)) {
+		if f := bytes.Fields(line); len(f) > 9 && bytes.Equal(f[1], from) && bytes.Equal(f[2], to) {
 			return "socket:[" + string(f[9]) + "]"
 		}
 	}
 	return ""
+}
+
+// inTable is an IPv4 address as the kernel's table of sockets writes it; nil for others.
+func inTable(a *net.TCPAddr) []byte {
+	ip := a.IP.To4()
+	if ip == nil {
+		return nil
+	}
+	return fmt.Appendf(nil, "%02X%02X%02X%02X:%04X", ip[3], ip[2], ip[1], ip[0], a.Port)
 }
 
 // holds reports whether a process has a socket open.
