@@ -198,7 +198,7 @@ function values(o, rates) {
   rows("rates", list, "No replica.");
   draw($("in-chart"), rates.history, "received");
   draw($("out-chart"), rates.history, "delivered");
-  const now = (name) => (sum.known ? `${rate(sum[name][0] + sum[name][1] + sum[name][2])} a second now: QoS 0 ${rate(sum[name][0])}, QoS 1 ${rate(sum[name][1])}, QoS 2 ${rate(sum[name][2])}. The last 3 minutes are drawn.` : "Measuring.");
+  const now = (name) => (sum.known ? `${rate(sum[name][0] + sum[name][1] + sum[name][2])} a second now (QoS 0: ${rate(sum[name][0])}, QoS 1: ${rate(sum[name][1])}, QoS 2: ${rate(sum[name][2])}). The last 3 minutes are drawn.` : "Measuring.");
   $("in-now").textContent = now("received");
   $("out-now").textContent = now("delivered");
 }
