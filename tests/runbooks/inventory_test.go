@@ -119,7 +119,7 @@ func TestTargetsThatPagesNameExist(t *testing.T) {
 type source struct {
 	folder string
 	says   map[string]bool // its texts, without the marks of a heading
-	of     bool            // calls pages.Of
+	of     bool            // calls pages.Of or pages.Blocks
 }
 
 // reads reports whether a page's path is among the texts of the test.
@@ -209,7 +209,7 @@ func (s *source) follow(declared map[string][]ast.Node, name string, seen map[st
 					s.says[strings.TrimLeft(text, "# ")] = true
 				}
 			case *ast.SelectorExpr:
-				if x, ok := n.X.(*ast.Ident); ok && x.Name == "pages" && n.Sel.Name == "Of" {
+				if x, ok := n.X.(*ast.Ident); ok && x.Name == "pages" && (n.Sel.Name == "Of" || n.Sel.Name == "Blocks") {
 					s.of = true
 				}
 			case *ast.Ident:

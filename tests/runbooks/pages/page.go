@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"testing"
 )
 
 // Page is one Markdown file.
@@ -198,4 +199,20 @@ func Of(root, test string) ([]Page, error) {
 		}
 	}
 	return found, nil
+}
+
+// Blocks are the blocks of all pages that a test runs, which knows of so many.
+func Blocks(t testing.TB, root, test string, want int) (all []Block) {
+	t.Helper()
+	found, err := Of(root, test)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range found {
+		all = append(all, p.Blocks...)
+	}
+	if len(all) != want {
+		t.Fatalf("pages have %d blocks that %s runs, want %d", len(all), test, want)
+	}
+	return all
 }

@@ -1,8 +1,7 @@
-package runbooks_test
+package firsthour_test
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"io"
 	"net/http"
@@ -20,23 +19,7 @@ import (
 	"maestrohub.io/uns/tools/launch"
 )
 
-var breakIt = flag.Bool("break", false, "bring up the README's cluster and break it by the drill: minutes, and the machine to itself")
-
-// of are the blocks that a test runs: as many as it knows of.
-func of(t *testing.T, test string, want int) (all []pages.Block) {
-	t.Helper()
-	found, err := pages.Of(root, test)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, p := range found {
-		all = append(all, p.Blocks...)
-	}
-	if len(all) != want {
-		t.Fatalf("pages have %d blocks that %s runs, want %d", len(all), test, want)
-	}
-	return all
-}
+const root = "../.."
 
 // interrupt is Ctrl-C in the process's terminal.
 func interrupt(t *testing.T, p *launch.Process) {
@@ -58,7 +41,7 @@ func interrupt(t *testing.T, p *launch.Process) {
 // history; the page is there; Ctrl-C ends it.
 func TestTryIt(t *testing.T) {
 	harness.Require(t, "/usr/bin/mosquitto_pub")
-	block := of(t, "TestTryIt", 1)[0]
+	block := pages.Blocks(t, root, "TestTryIt", 1)[0]
 	// Its ports are fixed: it listens on an address of the loopback network that nobody
 	// else has. Its data goes where nobody's is: over the folder of that name lies an
 	// empty one, for this process alone.
@@ -134,14 +117,11 @@ func get(t *testing.T, url, user, password string) string {
 // The cluster of the README and every fault of the drill, by the commands of the README
 // and of the drill's page, which are the same.
 func TestBreakIt(t *testing.T) {
-	blocks := of(t, "TestBreakIt", 2)
+	blocks := pages.Blocks(t, root, "TestBreakIt", 2)
 	bare := regexp.MustCompile(`(?m) *#.*$`).ReplaceAllString(blocks[0].Text, "")
 	lines := strings.Split(strings.TrimSpace(bare), "\n")
 	if len(lines) != 2 || lines[1] != strings.TrimSpace(blocks[1].Text) {
 		t.Fatalf("%s says\n%s\nand %s\n%s", blocks[0].At(), bare, blocks[1].At(), blocks[1].Text)
-	}
-	if !*breakIt { // make test-cluster does
-		return
 	}
 	dir, err := os.MkdirTemp("", "drill") // t.TempDir is too long for a socket's name
 	if err != nil {
@@ -175,30 +155,4 @@ func TestBreakIt(t *testing.T) {
 	}
 	t.Log(drill.Output())
 	interrupt(t, cluster)
-}
-
-// The commands of the page on alerts, and its scrape configuration as Prometheus reads
-// it.
-func TestThePageOnAlerts(t *testing.T) {
-	harness.Require(t, "/usr/bin/promtool")
-	for _, b := range of(t, "TestThePageOnAlerts", 2) {
-		script := b.Text
-		if strings.HasPrefix(b.Info, "yaml") {
-			// Debian's promtool is built without Kubernetes: the pods stand in a file.
-			const pods = "kubernetes_sd_configs: [{role: pod}]"
-			if !strings.Contains(b.Text, pods) {
-				t.Fatalf("%s does not say %s", b.At(), pods)
-			}
-			file := filepath.Join(t.TempDir(), "prometheus.yaml")
-			if err := os.WriteFile(file, []byte(strings.Replace(b.Text, pods, "file_sd_configs: [{files: [pods.json]}]", 1)), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			script = "promtool check config " + file
-		}
-		cmd := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", script)
-		cmd.Dir = root
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Errorf("%s: %v\n%s", b.At(), err, out)
-		}
-	}
 }
