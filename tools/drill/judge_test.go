@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"math"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -231,4 +232,93 @@ func TestFaultsAreChosenByNameAndABadNameIsNamed(t *testing.T) {
 	if _, err := chosen([]string{"kill", "explode"}); err == nil || !strings.Contains(err.Error(), `"explode"`) || !strings.Contains(err.Error(), "mesh-cut") {
 		t.Errorf("a bad name: %v, want it and what is allowed", err)
 	}
+}
+
+// What is written in the report is legible in both themes (WCAG 2.2: 4.5 for text, 3 for
+// what is drawn), on its card and where a fault is shaded.
+func TestTheReportIsLegibleInBothThemes(t *testing.T) {
+	light, dark, found := strings.Cut(page, "@media (prefers-color-scheme: dark)")
+	dark, _, _ = strings.Cut(dark, "\n")
+	colours := map[string][4]float64{}
+	read := func(css string) int {
+		all := regexp.MustCompile(`--(\w+):#([0-9a-f]{3,8})\b`).FindAllStringSubmatch(css, -1)
+		for _, m := range all {
+			colours[m[1]] = rgba(t, m[2])
+		}
+		return len(all)
+	}
+	for _, theme := range []struct{ name, css string }{{"light", light}, {"dark", dark}} { // what the dark one does not name stays
+		if n := read(theme.css); !found || n < 15 {
+			t.Fatalf("%d colours in the %s theme", n, theme.name)
+		}
+		shaded := over(colours["fault"], colours["card"])
+		for _, c := range []struct {
+			names  string
+			ground [4]float64
+			least  float64
+		}{
+			{"text quiet good bad", colours["card"], 4.5},
+			{"text quiet", colours["ground"], 4.5},
+			{"good", colours["goodground"], 4.5},
+			{"bad", colours["badground"], 4.5},
+			{"gap faulttext", shaded, 4.5},
+			{"gap faulttext", colours["card"], 4.5},
+			{"r0 r1 r2 r3 r4 r5 unknown ack del refused will falsewill", colours["card"], 3},
+		} {
+			for name := range strings.FieldsSeq(c.names) {
+				if got := contrast(colours[name], c.ground); got < c.least {
+					t.Errorf("%s theme: %s has a contrast of %.2f, want %.1f", theme.name, name, got, c.least)
+				}
+			}
+		}
+	}
+}
+
+// rgba reads a colour of a style sheet: three or four digits, or twice as many.
+func rgba(t *testing.T, hex string) (c [4]float64) {
+	t.Helper()
+	if len(hex) < 6 {
+		var long strings.Builder
+		for _, d := range hex {
+			long.WriteRune(d)
+			long.WriteRune(d)
+		}
+		hex = long.String()
+	}
+	if len(hex) == 6 {
+		hex += "ff"
+	}
+	for i := range c {
+		n, err := strconv.ParseUint(hex[2*i:2*i+2], 16, 8)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c[i] = float64(n) / 255
+	}
+	return c
+}
+
+// over is a colour that shows another through it.
+func over(c, ground [4]float64) (mixed [4]float64) {
+	for i := range 3 {
+		mixed[i] = c[i]*c[3] + ground[i]*(1-c[3])
+	}
+	mixed[3] = 1
+	return mixed
+}
+
+// contrast is the ratio of two colours' relative luminances.
+func contrast(a, b [4]float64) float64 {
+	light := func(c [4]float64) (sum float64) {
+		for i, weight := range []float64{.2126, .7152, .0722} {
+			v := c[i] / 12.92
+			if c[i] > .03928 {
+				v = math.Pow((c[i]+.055)/1.055, 2.4)
+			}
+			sum += weight * v
+		}
+		return sum
+	}
+	high, low := max(light(a), light(b)), min(light(a), light(b))
+	return (high + .05) / (low + .05)
 }
