@@ -2,8 +2,10 @@ package server
 
 import (
 	"context"
+	"slices"
 
 	"maestrohub.io/uns/broker/cluster"
+	"maestrohub.io/uns/broker/mqtt"
 	"maestrohub.io/uns/broker/session"
 )
 
@@ -22,12 +24,14 @@ import (
 // For whoever resumes to come to the same entries:
 //
 //   - subscriptions change only once a record has all that was sent under the old ones
-//     (recordAhead);
+//     (recordAhead); what the connection before may have sent under them and this one has not
+//     come to is in none: if they come to ask for less, identifiers may stay with the client for
+//     ever, as below;
 //   - one begun that is not sent any more, because it has expired, may not be read now or
 //     is too large, is ended with a PUBREL (abandon);
 //   - if the log has dropped some before they were looked at, or the position is none
-//     of this log, identifiers stay with the client for ever: from then on every entry gets
-//     one given in turn (recorded).
+//     of this log, or lost, identifiers stay with the client for ever: from then on every
+//     entry gets one given in turn (recorded).
 //
 // Owner: the client's lock.
 type ahead struct {
@@ -141,8 +145,9 @@ func (c *connection) finish(it *session.Item) bool {
 
 // recordAhead waits until the cursor has every entry that was sent ahead of it, and has
 // entries recorded before they are sent from now on, until goAhead. It is called before
-// subscriptions change.
-func (c *connection) recordAhead() error {
+// subscriptions change; less, which is called with the lock held, says whether the session
+// asks for less then.
+func (c *connection) recordAhead(less func() bool) error {
 	if !c.clustered() {
 		return nil
 	}
@@ -150,7 +155,9 @@ func (c *connection) recordAhead() error {
 	c.lock.Lock()
 	a := &c.held.ahead
 	a.held = true
-	if a.sent <= a.kept.position {
+	lost := !a.recorded && a.begunTo > c.position().Sequence && less()
+	a.recorded = a.recorded || lost
+	if !lost && a.sent <= a.kept.position {
 		close(recorded)
 	} else {
 		c.record(&c.held.cursor, func() { close(recorded) })
@@ -174,4 +181,18 @@ func (c *connection) goAhead() {
 	c.lock.Lock()
 	defer c.lock.Unlock()
 	c.held.ahead.held = false
+}
+
+// lowers reports whether subscriptions of a SUBSCRIBE replace some that ask for more. The
+// lock is held.
+func (c *connection) lowers(filters []mqtt.Subscription) bool {
+	return slices.ContainsFunc(filters, func(f mqtt.Subscription) bool {
+		sub := c.session.Subscription(f.Filter)
+		return sub != nil && (f.QoS < sub.QoS || f.NoLocal && !sub.NoLocal)
+	})
+}
+
+// ends reports whether an UNSUBSCRIBE of filters ends a subscription. The lock is held.
+func (c *connection) ends(filters []string) bool {
+	return slices.ContainsFunc(filters, func(f string) bool { return c.session.Subscription(f) != nil })
 }

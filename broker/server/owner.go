@@ -467,8 +467,9 @@ func (c *connection) confirm(ctx context.Context, p *mqtt.Connect, grants *acces
 			return err
 		})
 	} else {
-		// A lost cursor, like a new session: fed from the tail.
-		cursor = &cluster.Cursor{Position: end}
+		// A lost cursor, like a new session: fed from the tail. Which fixed identifiers the
+		// client of a lost one holds nobody knows any more (ahead).
+		cursor = &cluster.Cursor{Position: end, Recorded: keep}
 		se.Position = next
 	}
 	restored := cursor == f.cursor
@@ -497,7 +498,7 @@ func (c *connection) confirm(ctx context.Context, p *mqtt.Connect, grants *acces
 			return false, err
 		}
 	}
-	h.ahead = ahead{span: c.server.options.FixedIdentifiers, kept: coverageOf(cursor)}
+	h.ahead = ahead{span: c.server.options.FixedIdentifiers, kept: coverageOf(cursor), recorded: cursor.Recorded}
 	if restored {
 		// The cursor was confirmed as it was found: what is made of one that is no position
 		// any more is written with the next snapshot, and decided again if that is lost.

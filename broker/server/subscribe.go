@@ -23,7 +23,7 @@ func (c *connection) onSubscribe(h mqtt.Header, body []byte) error {
 	codes := make([]mqtt.ReasonCode, len(p.Filters))
 	whys := make([]string, len(p.Filters))
 	var retained []*session.Subscription
-	if err := c.recordAhead(); err != nil {
+	if err := c.recordAhead(func() bool { return c.lowers(p.Filters) }); err != nil {
 		return err
 	}
 	defer c.goAhead()
@@ -236,7 +236,7 @@ func (c *connection) onUnsubscribe(h mqtt.Header, body []byte) error {
 		return err
 	}
 	codes := make([]mqtt.ReasonCode, len(p.Filters))
-	if err := c.recordAhead(); err != nil {
+	if err := c.recordAhead(func() bool { return c.ends(p.Filters) }); err != nil {
 		return err
 	}
 	defer c.goAhead()

@@ -33,6 +33,9 @@ var directed = []struct {
 	{"the log drops a value whose delivery has begun", 2, func(w *world) { droppedDelivery(w, false) }, 24 << 10},
 	{"the log drops a value whose delivery has begun and is in no record", 2, func(w *world) { droppedDelivery(w, true) }, 24 << 10},
 	{"a session unsubscribes from what it was sent, and its replica is killed", 2, unsubscribedFromSent, 0},
+	{"a session is resumed and unsubscribes before it comes to what was sent", 2, func(w *world) { narrowedBeforeRead(w, false) }, 0},
+	{"a session is resumed and lowers its QoS before it comes to what was sent", 2, func(w *world) { narrowedBeforeRead(w, true) }, 0},
+	{"a session's cursor is lost with a delivery open", 2, lostCursor, 0},
 	{"a QoS 2 flow meets the kill of its subscriber's replica again and again", 3, killedFlow, 0},
 }
 
@@ -405,6 +408,66 @@ func unsubscribedFromSent(w *world) {
 		panic(err)
 	}
 	w.all(s, here, "of what it has unsubscribed from")
+}
+
+// The same device asks for less once its session is resumed, with its first packet: before
+// the replica has read so far in the log. No window is smaller.
+func narrowedBeforeRead(w *world, lower bool) {
+	s, move := w.hesitates()
+	ctx := context.Background()
+	w.nodes[1].kill(false)
+	move(0)
+	s.drop()
+	w.network.change(func() { w.network.between(s.id, "uns-0").delay = store.Span{} })
+	ack, err := s.connect(ctx, 1, nil)
+	if err != nil || !ack.SessionPresent {
+		panic(fmt.Sprint(err, " session present ", ack.SessionPresent))
+	}
+	if lower {
+		s.qos = 1
+		_, err = s.subscribe(ctx)
+		s.qos = 2
+	} else {
+		err = s.unsubscribe(ctx, &span{})
+	}
+	if err != nil {
+		panic(err)
+	}
+	here, err := s.subscribe(ctx)
+	if err != nil {
+		panic(err)
+	}
+	w.all(s, here, "of what it asked for no more")
+}
+
+// A restore has not brought the cursor of a session whose device holds an identifier.
+func lostCursor(w *world) {
+	s, move := w.hesitates()
+	pause(5 * time.Second)
+	s.drop()
+	pause(5 * time.Second)
+	kept, err := w.server.Snapshot(true, backedUp...)
+	if err != nil {
+		panic(err)
+	}
+	for _, n := range w.nodes {
+		n.kill(false)
+	}
+	pause(20 * time.Second) // nothing is on its way any more
+	if err := w.server.Restore(kept); err != nil {
+		panic(err)
+	}
+	for _, n := range w.nodes {
+		n.start()
+	}
+	pause(20 * time.Second)
+	w.publishers = nil
+	move(0)
+	ack, err := s.connect(context.Background(), 10, nil)
+	if err != nil || !ack.SessionPresent {
+		panic(fmt.Sprint(err, " session present ", ack.SessionPresent))
+	}
+	w.all(s, &stay{arrivals: map[string][]arrival{}}, "when its cursor was lost")
 }
 
 // What has gone ahead of its record at QoS 2 is sent again under its identifier by whoever

@@ -213,6 +213,24 @@ var bugs = []bug{
 		test: onPurpose + "no_record", violation: "whose value the log has dropped",
 	},
 	{
+		name: "less", without: "a session that comes to ask for less before it has read what may have been sent gets identifiers in turn from then on: the next under the same is taken for it",
+		edits: []edit{{
+			file: "server/ahead.go",
+			old:  "a.begunTo > c.position().Sequence && less()\n",
+			new:  "a.begunTo > c.position().Sequence && less() && !planted(\"less\")\n",
+		}},
+		test: onPurpose + "before_it_comes", violation: "of what it asked for no more",
+	},
+	{
+		name: "lost cursor", without: "a session whose cursor is lost gets identifiers in turn from then on: its client may hold any fixed one",
+		edits: []edit{{
+			file: "server/owner.go",
+			old:  "Recorded: keep}\n",
+			new:  "Recorded: keep && !planted(\"lost cursor\")}\n",
+		}},
+		test: onPurpose + "cursor_is_lost", violation: "when its cursor was lost",
+	},
+	{
 		name: "suback", without: "a SUBACK waits for the other replicas: what they acknowledge meanwhile is wanted by nobody they know",
 		edits: []edit{{
 			file: "server/routes.go",
