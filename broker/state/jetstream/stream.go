@@ -88,6 +88,7 @@ func (c *connection) info(ctx context.Context, stream string) (streamInfo, error
 
 // ensure makes a stream if there is none. One that is there stays as it is.
 func (s *Store) ensure(ctx context.Context, cfg jetstream.StreamConfig) (streamInfo, error) {
+	said := false
 	for try := 0; ; try++ {
 		info, err := s.shared.info(ctx, cfg.Name)
 		if err == nil || !errors.Is(err, state.ErrNotFound) {
@@ -102,8 +103,13 @@ func (s *Store) ensure(ctx context.Context, cfg jetstream.StreamConfig) (streamI
 			// Another replica made it meanwhile, as its release or settings have it.
 		case errors.As(err, &refusal) && refusal.quota():
 			return info, fmt.Errorf("make stream %s: %w: %w", cfg.Name, state.ErrQuota, err)
-		case isCode(err, codeNoPeers) && strings.Contains(err.Error(), "peer offline"):
-			// A server is down, and a stream is only made with all its copies.
+		case isCode(err, codeNoPeers):
+			// A server is down or has not come yet, for which the words differ, and a stream is
+			// only made with all its copies.
+			if !said {
+				said = true
+				s.options.Logger.Warn("broker cluster: a stream cannot be made yet", "stream", cfg.Name, "copies", cfg.Replicas, "error", err)
+			}
 		default:
 			return info, fmt.Errorf("make stream %s: %w", cfg.Name, err)
 		}
