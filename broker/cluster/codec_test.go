@@ -45,7 +45,8 @@ func init() {
 	add("will", w, w.Encode, func(b []byte) (any, error) { return DecodeWill(b) })
 	s := &Session{ID: id(7), Writer: id(9), Identity: "i", Workspace: "w", Expiry: 3600, Subscriptions: []Subscription{
 		{Filter: "$share/g/a/#", QoS: 1, NoLocal: false, RetainAsPublished: true, ID: 268435455, Since: Position{9, 10}},
-		{Filter: "b/+", QoS: 2, NoLocal: true}}}
+		{Filter: "b/+", QoS: 2, NoLocal: true}, {Filter: "c", ID: 1, Earlier: Earlier{QoS: 2, NoLocal: true, Until: Position{11, 12}}},
+		{Filter: "d", NoLocal: true, QoS: 1, Earlier: Earlier{QoS: 1}}}}
 	add("session", s, s.Encode, func(b []byte) (any, error) { return DecodeSession(b) })
 	c := &Cursor{Session: id(7), Writer: id(9), Position: Position{90, -1}, Missed: 3, Deliveries: []Delivery{
 		{Sequence: 95, PacketID: 65535, QoS: 2, Progress: Released}, {Topic: "retained/topic", PacketID: 1, QoS: 1, Subscription: 268435455},

@@ -37,6 +37,17 @@ type Subscription struct {
 	ID                uint32 // subscription identifier; 0: none
 	// Since is the last log position known before the subscription was written.
 	Since Position
+	// Earlier is what it has replaced, as far as entries of the log may wait for that; at
+	// QoS 0 there is none.
+	Earlier Earlier
+}
+
+// Earlier are the options of a replaced subscription.
+type Earlier struct {
+	QoS     byte
+	NoLocal bool
+	// Until is the last log position that is its; the zero Position while that is not known.
+	Until Position
 }
 
 // Lifetime is the expiry as a duration, bounded by maxSessionExpiry.
@@ -51,7 +62,7 @@ func (s *Session) Lifetime(most time.Duration) time.Duration {
 func (s *Session) KeepSubscriptions(stored *Session, named []string) (kept []string) {
 	asks := func(f *Subscription) Subscription {
 		a := *f
-		a.Since = Position{} // moves with the log, not with the client
+		a.Since, a.Earlier = Position{}, Earlier{} // move with the log, not with the client
 		return a
 	}
 	was := make(map[string]*Subscription, len(stored.Subscriptions))
@@ -97,9 +108,14 @@ func (s *Session) Encode(floor Format) []byte {
 	for _, f := range s.Subscriptions {
 		a.string(f.Filter)
 		a.byte(f.QoS)
-		a.flags(f.NoLocal, f.RetainAsPublished)
+		a.flags(f.NoLocal, f.RetainAsPublished, f.Earlier.QoS > 0)
 		a.uint(uint64(f.ID))
 		a.position(f.Since)
+		if e := f.Earlier; e.QoS > 0 {
+			a.byte(e.QoS)
+			a.flags(e.NoLocal)
+			a.position(e.Until)
+		}
 	}
 	return a.b
 }
@@ -116,10 +132,17 @@ func DecodeSession(b []byte) (*Session, error) {
 		var f Subscription
 		f.Filter = p.string("filter")
 		f.QoS = p.enum("granted QoS", 2)
-		flags := p.flags("options", 2)
+		flags := p.flags("options", 3)
 		f.NoLocal, f.RetainAsPublished = flags[0], flags[1]
 		f.ID = uint32(p.limited("subscription identifier", 268435455))
 		f.Since = p.position("since")
+		if flags[2] {
+			if f.Earlier.QoS = p.enum("earlier QoS", 2); f.Earlier.QoS == 0 {
+				p.fail("earlier QoS")
+			}
+			f.Earlier.NoLocal = p.flags("earlier options", 1)[0]
+			f.Earlier.Until = p.position("until")
+		}
 		s.Subscriptions = append(s.Subscriptions, f)
 	}
 	if err := p.end(); err != nil {

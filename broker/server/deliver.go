@@ -93,6 +93,7 @@ func (cl *client) deliverLive(t *target, e *encoding, started *touched) {
 	if c == nil || cl.session != t.session {
 		return
 	}
+	session.Decided(t.subs, e.value)
 	effect, ok := session.Effective(t.subs, e.value, session.Live, cl.id)
 	if !ok || t.session.Persistent && logged(e.value, effect.QoS) || !effect.Covered && !c.grants.MayRead(e.value.Name) {
 		return

@@ -502,9 +502,9 @@ func (c *connection) confirm(ctx context.Context, p *mqtt.Connect, grants *acces
 	if restored {
 		// The cursor was confirmed as it was found: what is made of one that is no position
 		// any more is written with the next snapshot, and decided again if that is lost.
-		c.restore(se, record, cursor, valid)
+		c.restore(se, record, cursor, valid, next)
 	} else {
-		subscribeAgain(se, record, true)
+		subscribeAgain(se, record, true, next)
 	}
 	c.seen = cursor.Position
 	h.record = record
@@ -534,8 +534,8 @@ func atOnce(calls []func() error) error {
 }
 
 // restore makes the session of its records. valid says that its position is one of
-// the log (holds).
-func (c *connection) restore(se *session.Session, record *cluster.Session, cursor *cluster.Cursor, valid bool) {
+// the log (holds); next is the log's next sequence as far as it is known.
+func (c *connection) restore(se *session.Session, record *cluster.Session, cursor *cluster.Cursor, valid bool, next uint64) {
 	se.Missed = cursor.Missed
 	se.Position = cursor.Position.Sequence + 1
 	c.held.ahead.restore(cursor, valid)
@@ -545,7 +545,7 @@ func (c *connection) restore(se *session.Session, record *cluster.Session, curso
 			"client_id", se.ClientID, "workspace", c.ws.slug)
 		se.Position = 0
 	}
-	subscribeAgain(se, record, valid)
+	subscribeAgain(se, record, valid, next)
 	c.waiting = cursor.Waiting
 	for _, d := range cursor.Deliveries {
 		if d.Progress == cluster.Done {
@@ -570,8 +570,8 @@ func (c *connection) restore(se *session.Session, record *cluster.Session, curso
 }
 
 // subscribeAgain makes the session's subscriptions of its record. since says that
-// their positions are of this log.
-func subscribeAgain(se *session.Session, record *cluster.Session, since bool) {
+// their positions are of this log, whose next sequence is next as far as it is known.
+func subscribeAgain(se *session.Session, record *cluster.Session, since bool, next uint64) {
 	for _, sub := range record.Subscriptions {
 		share, bare, _, err := topic.ParseShare(sub.Filter)
 		if err != nil {
@@ -580,6 +580,12 @@ func subscribeAgain(se *session.Session, record *cluster.Session, since bool) {
 		s := &session.Subscription{Filter: sub.Filter, Bare: bare, Share: share, QoS: sub.QoS, NoLocal: sub.NoLocal, RetainAsPublished: sub.RetainAsPublished, ID: sub.ID}
 		if since && sub.Since.Sequence > 0 {
 			s.Since = sub.Since.Sequence + 1
+		}
+		if e := sub.Earlier; since && e.QoS > 0 {
+			s.Earlier = &session.Earlier{QoS: e.QoS, NoLocal: e.NoLocal, Until: next}
+			if e.Until.Sequence > 0 {
+				s.Earlier.Until = e.Until.Sequence + 1
+			}
 		}
 		se.Subscribe(s)
 	}

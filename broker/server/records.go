@@ -311,6 +311,12 @@ func (c *connection) sessionRecord() *cluster.Session {
 		if sub.Since > 0 {
 			s.Since = cluster.Position{Sequence: sub.Since - 1, Time: c.ws.timeOf(sub.Since - 1)}
 		}
+		if e := sub.Earlier; e != nil && c.session.Position < e.Until {
+			s.Earlier = cluster.Earlier{QoS: e.QoS, NoLocal: e.NoLocal}
+			if e.Until != session.Live {
+				s.Earlier.Until = cluster.Position{Sequence: e.Until - 1, Time: c.ws.timeOf(e.Until - 1)}
+			}
+		}
 		r.Subscriptions = append(r.Subscriptions, s)
 	}
 	return &r

@@ -198,7 +198,9 @@ func (b *binding) deliver(e *encoding, key string, settled func(taken bool), sta
 	if c == nil || b.client.session != b.session || c.out.closing {
 		return false
 	}
-	effect, ok := session.Effective([]*session.Subscription{b.sub}, e.value, session.Live, b.client.id)
+	subs := []*session.Subscription{b.sub}
+	session.Decided(subs, e.value)
+	effect, ok := session.Effective(subs, e.value, session.Live, b.client.id)
 	if !ok || !effect.Covered && !c.grants.MayRead(e.value.Name) {
 		if settled != nil {
 			settled(true)
@@ -454,7 +456,7 @@ func (s *Server) inheritEnded(ctx context.Context, client string, record *cluste
 		return
 	}
 	se := &session.Session{ClientID: client, Workspace: record.Workspace, Persistent: true, Position: cursor.Position.Sequence + 1}
-	subscribeAgain(se, record, true)
+	subscribeAgain(se, record, true, 0)
 	for _, d := range cursor.Deliveries {
 		if d.Sequence > 0 && d.Progress == cluster.Sent {
 			se.Window.Restore(&session.Entry{PacketID: d.PacketID, QoS: d.QoS, Position: d.Sequence, Share: d.Share, Source: session.FromLog})

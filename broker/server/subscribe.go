@@ -61,6 +61,9 @@ func (c *connection) onSubscribe(h mqtt.Header, body []byte) error {
 	if !inTime {
 		c.server.metrics.SubscribeIndexWaitTimeouts.Inc()
 	}
+	if err := c.endEarlier(p.Filters); err != nil {
+		return err
+	}
 	if c.version < mqtt.V5 {
 		for i, code := range codes {
 			if code >= mqtt.UnspecifiedError {
@@ -202,6 +205,41 @@ func refusedFilters(filters []mqtt.Subscription, whys []string) string {
 		parts = append(parts, fmt.Sprintf("and %d more were refused", more))
 	}
 	return strings.Join(parts, ". ")
+}
+
+// endEarlier finds out up to where the session log's entries are those of subscriptions
+// that were just replaced: to its end, now that what was matched with them is in it.
+func (c *connection) endEarlier(filters []mqtt.Subscription) error {
+	c.lock.Lock()
+	var open []*session.Earlier
+	var named []string
+	for _, f := range filters {
+		if sub := c.session.Subscription(f.Filter); sub != nil && sub.Earlier != nil && sub.Earlier.Until == session.Live {
+			open, named = append(open, sub.Earlier), append(named, f.Filter)
+		}
+	}
+	c.lock.Unlock()
+	if len(open) == 0 {
+		return nil
+	}
+	next, err := c.ws.openFeed(c.server.ctx)
+	if err == nil && c.clustered() {
+		next, err = c.ws.feed.Load().mark(c.server.ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("find the end of what replaced subscriptions are for: %w", err)
+	}
+	c.lock.Lock()
+	for _, e := range open {
+		e.Until = next
+	}
+	c.lock.Unlock()
+	if c.clustered() {
+		if _, err := c.saveSession(c.server.ctx, named); err != nil {
+			return fmt.Errorf("save the session's subscriptions: %w", err)
+		}
+	}
+	return nil
 }
 
 // offerRetained sends, in the order of their topics, the retained messages that a

@@ -37,6 +37,9 @@ type Session struct {
 func (s *Session) Subscribe(sub *Subscription) (replaced *Subscription) {
 	if replaced = s.subs[sub.Filter]; replaced != nil {
 		sub.Since = replaced.Since
+		if s.Persistent {
+			sub.replace(replaced, s.Position)
+		}
 	}
 	if s.subs == nil {
 		s.subs = make(map[string]*Subscription)

@@ -23,6 +23,52 @@ type Subscription struct {
 	// Covered says that the read grants cover the whole filter, so that a
 	// delivery needs no check of its own. Set anew whenever the grants change.
 	Covered bool
+	// Earlier is the subscription this one has replaced, where entries of the session log
+	// may wait that this one would not take from it; else nil.
+	Earlier *Earlier
+}
+
+// Earlier are the options of a subscription that was replaced, or of several. Entries that
+// were theirs are delivered all the same: replacing a subscription loses no message
+// [MQTT-3.8.4-4], also where the one in its place asks for less.
+type Earlier struct {
+	QoS     byte
+	NoLocal bool
+	// Until is the first entry that is not theirs any more; Live while that is not known.
+	Until uint64
+	// decided are the values that have come live since they were replaced, by their position
+	// in the historian: those are the replacing one's. Noted while Until is not known.
+	decided map[uint64]bool
+}
+
+// replace has sub, which takes the place of old in a session that has looked at every entry
+// before next, leave to old what it asked for and sub does not.
+func (s *Subscription) replace(old *Subscription, next uint64) {
+	e := &Earlier{QoS: old.QoS, NoLocal: old.NoLocal, Until: Live}
+	if before := old.Earlier; before != nil && next < before.Until {
+		e.QoS, e.NoLocal, e.decided = max(e.QoS, before.QoS), e.NoLocal && before.NoLocal, before.decided
+	}
+	if e.QoS > 0 && (s.QoS == 0 || s.NoLocal && !e.NoLocal) {
+		s.Earlier = e
+	}
+}
+
+// has reports whether the entry at a position of the session log, or Live, is theirs.
+func (e *Earlier) has(v *value.Value, position uint64) bool {
+	return e != nil && position < e.Until && !e.decided[v.Position]
+}
+
+// Decided notes that a stored value has come live: whether the session gets it so is up to
+// the subscriptions it has now.
+func Decided(subs []*Subscription, v *value.Value) {
+	for _, s := range subs {
+		if e := s.Earlier; e != nil && e.Until == Live && v.Position > 0 {
+			if e.decided == nil {
+				e.decided = make(map[uint64]bool)
+			}
+			e.decided[v.Position] = true
+		}
+	}
 }
 
 // Key names the share across sessions: share name and filter, "name/filter".
@@ -54,10 +100,14 @@ const Live = ^uint64(0)
 func Effective(subs []*Subscription, v *value.Value, position uint64, client string) (e Effect, ok bool) {
 	granted := -1
 	for _, s := range subs {
-		if position < s.Since || s.NoLocal && client == v.ClientID && client != "" { // [MQTT-3.8.3-3]
+		qos, noLocal := s.QoS, s.NoLocal
+		if s.Earlier.has(v, position) {
+			qos, noLocal = max(qos, s.Earlier.QoS), noLocal && s.Earlier.NoLocal
+		}
+		if position < s.Since || noLocal && client == v.ClientID && client != "" { // [MQTT-3.8.3-3]
 			continue
 		}
-		granted = max(granted, int(s.QoS))
+		granted = max(granted, int(qos))
 		e.Retain = e.Retain || v.Retain && s.RetainAsPublished
 		e.Covered = e.Covered || s.Covered
 		if s.ID != 0 {

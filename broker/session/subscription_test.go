@@ -55,6 +55,81 @@ func TestReplacingASubscriptionKeepsItsPlaceInTheLog(t *testing.T) {
 	}
 }
 
+// [MQTT-3.8.4-4]
+func TestWhatAReplacedSubscriptionWasForIsItsStill(t *testing.T) {
+	type options struct {
+		qos     byte
+		noLocal bool
+	}
+	const own, other = "me", "publisher"
+	cases := []struct {
+		name     string
+		options  []options // one after the other, each replaced at position 10, 20 ...
+		position uint64
+		from     string
+		qos      byte
+		ok       bool
+	}{
+		{"before a lower QoS", []options{{qos: 1}, {qos: 0}}, 9, other, 1, true},
+		{"from it on", []options{{qos: 1}, {qos: 0}}, 10, other, 0, true},
+		{"live", []options{{qos: 1}, {qos: 0}}, Live, other, 0, true},
+		{"before a lower QoS that is not 0, which takes it too", []options{{qos: 2}, {qos: 1}}, 9, other, 1, true},
+		{"before a higher QoS", []options{{qos: 1}, {qos: 2}}, 9, other, 2, true},
+		{"before no local", []options{{qos: 1}, {qos: 1, noLocal: true}}, 9, own, 1, true},
+		{"from no local on", []options{{qos: 1}, {qos: 1, noLocal: true}}, 10, own, 0, false},
+		{"live, with no local", []options{{qos: 1}, {qos: 1, noLocal: true}}, Live, own, 0, false},
+		{"of others, with no local", []options{{qos: 1}, {qos: 1, noLocal: true}}, 10, other, 1, true},
+		{"with no local of old", []options{{qos: 1, noLocal: true}, {qos: 0, noLocal: true}}, 9, own, 0, false},
+		{"replaced twice", []options{{qos: 2}, {qos: 0}, {qos: 0, noLocal: true}}, 9, own, 2, true},
+		{"replaced twice, from the second on", []options{{qos: 2}, {qos: 0}, {qos: 0, noLocal: true}}, 20, own, 0, false},
+		{"replaced by the same again", []options{{qos: 2}, {qos: 0}, {qos: 2}}, 9, own, 2, true},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			s := Session{ClientID: own, Persistent: true, Position: 5}
+			for i, o := range c.options {
+				s.Subscribe(&Subscription{Filter: "a", Bare: "a", QoS: o.qos, NoLocal: o.noLocal})
+				if e := s.Subscription("a").Earlier; e != nil {
+					e.Until = uint64(10 * i)
+				}
+			}
+			e, ok := Effective([]*Subscription{s.Subscription("a")}, &value.Value{Name: "a", QoS: 2, ClientID: c.from, Position: 77}, c.position, own)
+			if ok != c.ok || e.QoS != c.qos {
+				t.Errorf("QoS %d, %v; want %d, %v", e.QoS, ok, c.qos, c.ok)
+			}
+		})
+	}
+}
+
+// A value that comes live while a subscription is being replaced is one's alone.
+func TestWhatCameLiveIsTheReplacingSubscriptions(t *testing.T) {
+	s := Session{Persistent: true, Position: 5}
+	s.Subscribe(&Subscription{Filter: "a", Bare: "a", QoS: 2})
+	s.Subscribe(&Subscription{Filter: "a", Bare: "a"})
+	subs := []*Subscription{s.Subscription("a")}
+	before, after := &value.Value{Name: "a", QoS: 2, Position: 1}, &value.Value{Name: "a", QoS: 2, Position: 2}
+	Decided(subs, after)
+	for v, want := range map[*value.Value]byte{before: 2, after: 0} {
+		if e, ok := Effective(subs, v, 6, "me"); !ok || e.QoS != want {
+			t.Errorf("value %d from the log at QoS %d, %v; want %d", v.Position, e.QoS, ok, want)
+		}
+	}
+	// Nothing waits for a subscription that was replaced before what the session has read.
+	subs[0].Earlier.Until = 8
+	s.Position = 8
+	s.Subscribe(&Subscription{Filter: "a", Bare: "a", NoLocal: true})
+	if e := s.Subscription("a").Earlier; e != nil {
+		t.Errorf("%+v is left of what was replaced before", e)
+	}
+	// A clean session has no entries that wait.
+	clean := Session{}
+	clean.Subscribe(&Subscription{Filter: "a", Bare: "a", QoS: 2})
+	clean.Subscribe(&Subscription{Filter: "a", Bare: "a"})
+	if clean.Subscription("a").Earlier != nil {
+		t.Error("a clean session's subscription keeps what it replaced")
+	}
+}
+
 func TestASharedMessageIsTheChosenMembersOnly(t *testing.T) {
 	s := Session{ClientID: "me"}
 	s.Subscribe(&Subscription{Filter: "$share/g/w/#", Bare: "w/#", Share: "g"})

@@ -1,6 +1,8 @@
 package conformance
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"maestrohub.io/uns/broker/mqtt"
@@ -196,6 +198,72 @@ func TestAReplacedSubscriptionGetsRetainedMessagesAgainAndLosesNothing(t *testin
 			c.ExpectNothing()
 		}
 	})
+}
+
+// Also what waits for room in the window, where the subscription in its place would not
+// have it.
+func TestReplacingASubscriptionLosesNothingThatWaits(t *testing.T) {
+	t.Parallel()
+	shows(t, "5 MQTT-3.8.4-4", "3.1.1 MQTT-3.8.4-3")
+	with := func(qos byte, noLocal bool) mqtt.Subscription { return mqtt.Subscription{QoS: qos, NoLocal: noLocal} }
+	for name, by := range map[string][]mqtt.Subscription{
+		"a lower QoS":              {with(1, false)},
+		"QoS 0":                    {with(0, false)},
+		"no local":                 {with(2, true)},
+		"QoS 0 and no local":       {with(0, false), with(0, true)},
+		"others and itself again":  {with(0, true), with(1, true), with(2, false)},
+		"others in one SUBSCRIBE":  {with(1, false), with(0, true)},
+		"itself in one SUBSCRIBE":  {with(0, true), with(2, false)},
+		"itself with other values": {with(2, false)},
+	} {
+		for kind, o := range map[string]func(*mqtt.Connect){"clean": all(), "persistent": persistent} {
+			for _, share := range []string{"", "$share/g/"} {
+				t.Run(name+", "+kind+" "+share, func(t *testing.T) {
+					t.Parallel()
+					topic := topicOf()
+					c := broker.Connect(t, mqtt.V5, "dev-a", all(o, receiveMaximum(1)))
+					c.Subscribe(share+topic, 2)
+					const n = 5
+					for i := range n {
+						c.Publish(topic, 2, fmt.Sprint(i))
+					}
+					p := c.ExpectPublish(topic, "0")
+					together := strings.HasSuffix(name, "in one SUBSCRIBE")
+					s := &mqtt.Subscribe{PacketID: c.NextID()}
+					for _, f := range by {
+						if share != "" {
+							f.NoLocal = false // [MQTT-3.8.3-4]
+						}
+						f.Filter = c.Filter(share + topic)
+						s.Filters = append(s.Filters, f)
+						if !together {
+							c.SubscribeAll(s)
+							s = &mqtt.Subscribe{PacketID: c.NextID()}
+						}
+					}
+					if together {
+						c.SubscribeAll(s)
+					}
+					last := by[len(by)-1]
+					publisher(t).Publish(topic, 2, "after")
+					if last.QoS == 0 { // which does not wait for room
+						c.ExpectPublish(topic, "after")
+					}
+					for i := range n {
+						if i > 0 {
+							p = c.ExpectPublish(topic, fmt.Sprint(i))
+						}
+						c.Ack(p)
+					}
+					if last.QoS > 0 {
+						c.Ack(c.ExpectPublish(topic, "after"))
+					}
+					c.Publish(topic+"/x", 1, "not its")
+					c.ExpectNothing()
+				})
+			}
+		}
+	}
 }
 
 // Values published while a subscription is replaced again and again arrive all.
