@@ -31,13 +31,15 @@ type feed struct {
 	done      atomic.Uint64
 	began     uint64 // next at the start
 	directory *directory
-	// trim is the sequence at which the directory next forgets what the log has
-	// dropped. Owner: the goroutine of follow.
-	trim uint64
+	// untrimmed are the entries that have passed since the directory was last to forget
+	// what the log has dropped. Owner: the goroutine of follow.
+	untrimmed int
+	trimming  atomic.Bool
 }
 
 // trimEvery is how many entries pass between two looks at what the log has
-// dropped: the directory holds at most as many more than the log, four bytes each.
+// dropped: the directory holds about as many more than the log at most. They are counted,
+// for sequences have gaps.
 const trimEvery = 1 << 16
 
 // openFeed opens the workspace's log and its feed, once, and returns the log's
@@ -94,7 +96,7 @@ func (w *workspace) startFeed(ctx context.Context) (*feed, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the bounds of session log %q: %w", w.slug, err)
 	}
-	f := &feed{log: log, next: last + 1, began: last + 1, directory: newDirectory(last + 1), trim: last + 1 + trimEvery}
+	f := &feed{log: log, next: last + 1, began: last + 1, directory: newDirectory(last + 1)}
 	f.done.Store(f.next)
 	w.feed.Store(f)
 	w.server.background(func(context.Context) { w.follow(f) })
@@ -145,12 +147,19 @@ func (w *workspace) follow(f *feed) {
 		f.done.Store(f.next)
 		f.mu.Unlock()
 		started.start()
-		if f.done.Load() >= f.trim {
-			f.trim = f.done.Load() + trimEvery
-			if first, _, err := f.log.Bounds(w.server.ctx); err == nil {
-				f.directory.forget(first)
-			}
+		if f.untrimmed += len(entries); f.untrimmed >= trimEvery && f.trimming.CompareAndSwap(false, true) {
+			f.untrimmed = 0
+			w.server.background(f.trim)
 		}
+	}
+}
+
+// trim has the directory forget what the log has dropped. Nothing waits for it: the store
+// may be slow.
+func (f *feed) trim(ctx context.Context) {
+	defer f.trimming.Store(false)
+	if first, _, err := f.log.Bounds(ctx); err == nil {
+		f.directory.forget(first)
 	}
 }
 
