@@ -164,7 +164,8 @@ func (w *world) checkClean(s *subscriber) {
 // Not asked of values that were first sent before the subscription was there; of QoS 0 over
 // two connections, for nothing of it is asked for again or waited for; of one that its
 // device put behind others itself, or would have if it had heard of its refusal; of one that
-// was passed over for want of permission and came when it was read again; and, live, of a publisher that moved between two
+// was refused while others of its device were on their way, which the broker had not received
+// then [MQTT-4.6.0-5]; of one that was passed over for want of permission and came when it was read again; and, live, of a publisher that moved between two
 // replicas without a link, whose values wait there until there is one.
 func (w *world) checkOrder(s *subscriber) {
 	check := func(arrivals map[string][]arrival, from time.Time, live bool) {
@@ -183,7 +184,7 @@ func (w *world) checkOrder(s *subscriber) {
 				if !first || v.first.Before(from) || v.strayed || p.qos == 0 && v.conn != highest.conn {
 					continue
 				}
-				if p.refusalLost(v) || w.withheld(s, v) {
+				if p.refusalLost(v) || v.refusedUnheard(highest) || w.withheld(s, v) {
 					w.counted.OrderExcused++
 					continue
 				}
@@ -223,13 +224,22 @@ const refusedAfter = 10 * time.Second
 
 // refusalLost reports whether a value may have been refused without its device hearing of
 // it: it, or one before it of its topic with which it is refused, was open for so long over
-// a connection that was lost. What came behind it and was not refused is before it then.
+// a connection that was lost, or that one was refused over it. What came behind it and was not
+// refused is before it then.
 func (p *publisher) refusalLost(v *sending) bool {
-	return slices.ContainsFunc(p.sent[:v.number], func(x *sending) bool {
-		return x.topic == v.topic && slices.ContainsFunc(x.repeats, func(r repeat) bool {
-			return r.until.Sub(r.since) >= refusedAfter && slices.ContainsFunc(v.repeats, func(own repeat) bool { return own.until.Equal(r.until) })
+	return slices.ContainsFunc(v.repeats, func(own repeat) bool {
+		return slices.ContainsFunc(p.sent[:v.number], func(x *sending) bool {
+			return x.topic == v.topic && (slices.ContainsFunc(x.refusals, func(r refusal) bool { return r.conn == own.conn }) ||
+				slices.ContainsFunc(x.repeats, func(r repeat) bool { return r.conn == own.conn && r.until.Sub(r.since) >= refusedAfter }))
 		})
 	})
+}
+
+// refusedUnheard reports whether a value was refused over a connection over which another
+// had been sent when its device heard of that. What the broker has of a topic it refuses
+// together, which package ingest is tested for; it does not have what is on its way.
+func (v *sending) refusedUnheard(other *sending) bool {
+	return slices.ContainsFunc(v.refusals, func(r refusal) bool { return other.conn == r.conn && other.first.Before(r.at) })
 }
 
 // publisherOf is the publisher of a topic.

@@ -46,11 +46,20 @@ type sending struct {
 	body    string
 	// repeats are the times it was sent again without a PUBREC.
 	repeats []repeat
+	// refusals are those its device heard of.
+	refusals []refusal
+}
+
+// refusal is a PUBACK or PUBREC of 0x80 or above, over a connection.
+type refusal struct {
+	conn int
+	at   time.Time
 }
 
 // repeat is a PUBLISH at QoS 2 that was sent again.
 type repeat struct {
-	from    *node     // where it was sent before
+	conn    int       // over which it was sent before
+	from    *node     // where that was
 	since   time.Time // when it was first sent there
 	to      *node
 	until   time.Time // when the new connection was accepted
@@ -202,7 +211,7 @@ func (p *publisher) put(f *flight, dup, present bool) {
 		return
 	}
 	if f.written {
-		f.s.repeats = append(f.s.repeats, repeat{from: f.at, since: f.since, to: p.at, until: p.answered, present: present})
+		f.s.repeats = append(f.s.repeats, repeat{conn: p.conns - 1, from: f.at, since: f.since, to: p.at, until: p.answered, present: present})
 	}
 	if !f.written || f.at != p.at || dup {
 		f.at, f.since = p.at, time.Now()
@@ -233,6 +242,7 @@ func (p *publisher) take(h mqtt.Header, body []byte) error {
 			p.w.trace.say("%s: %s %d is refused by %s: %v %s", p.id, f.s.topic, f.s.number, p.at.name, a.Code, a.ReasonString)
 			p.flights = append(p.flights[:i:i], p.flights[i+1:]...)
 			f.refused = p.conns
+			f.s.refusals = append(f.s.refusals, refusal{p.conns, time.Now()})
 			p.again = append(p.again, f)
 			return nil
 		}
