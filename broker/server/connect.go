@@ -218,7 +218,7 @@ func (c *connection) checkWill(w *mqtt.Will, grants *access.Grants) *refusal {
 
 // takeUp claims the client identifier, ends the connection that holds it,
 // resumes or makes the session, and sends the CONNACK.
-func (c *connection) takeUp(ctx context.Context, p *mqtt.Connect, grants *access.Grants, assigned string) *refusal {
+func (c *connection) takeUp(ctx context.Context, p *mqtt.Connect, grants *access.Grants, assigned string) (refused *refusal) {
 	s := c.server
 	busy := &refusal{code: mqtt.ServerUnavailable, label: "connect_budget", detail: "the client identifier could not be taken over in time"}
 	cl, err := s.claim(ctx, p.ClientID)
@@ -248,6 +248,15 @@ func (c *connection) takeUp(ctx context.Context, p *mqtt.Connect, grants *access
 		}
 	}
 	c.client, c.lock, c.identity, c.ws = cl, &cl.lock, grants.ClientID(), s.workspace(grants.Workspace())
+	s.claims.Store(c, nil)
+	defer func() {
+		if refused != nil {
+			c.giveBack()
+		}
+	}()
+	if s.stopping.Load() { // asked after a stop could find the claim, which it waits for
+		return &refusal{code: mqtt.ServerShuttingDown, label: "stopping", detail: errStopping.Error()}
+	}
 	present := false
 	if s.shared != nil {
 		cl.lock.Lock()
@@ -270,12 +279,10 @@ func (c *connection) takeUp(ctx context.Context, p *mqtt.Connect, grants *access
 		} else if exceeded == "stopping" {
 			code = mqtt.ServerShuttingDown
 		}
-		c.giveBack()
 		return &refusal{code: code, label: exceeded, detail: "limit reached"}
 	}
 	if r := c.attach(ctx, cl, p, grants, assigned, present); r != nil {
 		s.unregister(c)
-		c.giveBack()
 		return r
 	}
 	return nil
@@ -294,7 +301,6 @@ func (c *connection) takeOverShared(ctx context.Context, p *mqtt.Connect, grants
 	if err == nil {
 		return present, nil
 	}
-	c.giveBack()
 	if errors.Is(err, errForeign) {
 		return false, &refusal{code: mqtt.ClientIdentifierNotValid, label: "client_id_in_use", detail: err.Error()}
 	}

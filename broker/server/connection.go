@@ -89,8 +89,9 @@ type connection struct {
 	recheck, idle *task
 	owed          []func()      // what ends the wait for PUBRECs that have not left
 	readerWake    chan struct{} // not nil while the reader waits for room
-	// settled is closed when the connection has ended and every outcome of its
-	// publishes is known.
+	// settled is closed when the connection has ended, every outcome of its publishes is
+	// known and its records say the last word; or when its CONNECT was refused and its claim
+	// has been taken back.
 	settled chan struct{}
 }
 
@@ -353,6 +354,7 @@ func (c *connection) settle() {
 	select {
 	case <-c.settled:
 	default:
+		c.server.claims.Delete(c)
 		close(c.settled)
 		if c.client.last == c {
 			c.client.last = nil

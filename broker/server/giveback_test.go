@@ -75,7 +75,7 @@ func TestARefusedConnectLeavesTheOwnerAsItWas(t *testing.T) {
 						f.owner = &was
 					}
 					cl := &client{id: "press"}
-					c := &connection{server: s, client: cl, lock: &cl.lock}
+					c := &connection{server: s, client: cl, lock: &cl.lock, settled: make(chan struct{})}
 					err = c.claimOwner(t.Context(), "press", access.GrantsFor("press", "plant"), f)
 					if lands > 0 != errors.Is(err, state.ErrUnknown) {
 						t.Fatalf("claim: %v", err)

@@ -115,14 +115,20 @@ func (c *connection) lastWrites(ctx context.Context) {
 // may land yet, and then nobody would hold what it says is held. Where the connection
 // before had ended, its record stands again: its will is not dead, and its session goes on
 // to expire. Else, so that nobody asks this replica to let go of what it does not hold, the
-// record says that the claim has ended.
+// record says that the claim has ended. The connection is settled then.
 func (c *connection) giveBack() {
+	settled := func() {
+		c.server.claims.Delete(c)
+		close(c.settled)
+	}
 	h := c.held
 	if h == nil {
+		settled()
 		return
 	}
 	c.held = nil
 	c.server.background(func(ctx context.Context) {
+		defer settled()
 		sh := c.server.shared
 		if h.will != nil && h.willRevision != 0 && c.mayAct() {
 			_, _ = sh.wills.Delete(ctx, cluster.WillKey(h.will.Connection), h.willRevision)

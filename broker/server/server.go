@@ -85,6 +85,10 @@ type Server struct {
 	stopping       atomic.Bool
 	missed         atomic.Uint64 // values the logs dropped unread
 	readsHeld      atomic.Int64  // sessions whose log reads wait for the store
+	// claims are the connections (*connection) from their claim of a client identifier until
+	// they are settled, or the claim is taken back. A stop that cut off what is written last
+	// would leave a device that said goodbye for one that was lost: its will would be sent.
+	claims sync.Map
 
 	mu         sync.Mutex
 	clients    map[string]*client              // by client identifier
@@ -149,29 +153,32 @@ func (s *Server) Handle(nc *listener.Conn) {
 // had sent is settled, or ctx is done. New connections are refused.
 func (s *Server) Stop(ctx context.Context) error {
 	s.stopping.Store(true)
-	open := s.connections()
-	for _, c := range open {
+	for _, c := range s.connections() {
 		c.close("stopping", mqtt.ServerShuttingDown, "server shutting down")
 	}
-	var err error
-	for _, c := range open {
-		c.lock.Lock()
-		attached := c.attached
-		c.lock.Unlock()
-		if !attached {
-			continue
-		}
-		select {
-		case <-c.settled:
-		case <-ctx.Done():
-			err = ctx.Err()
-		}
-	}
+	err := s.awaitClaims(ctx)
 	s.cancel()
 	s.ending.Lock()
 	s.waits = true
 	s.ending.Unlock()
 	s.tasks.Wait()
+	return err
+}
+
+// awaitClaims waits until nothing is to be written about any connection.
+func (s *Server) awaitClaims(ctx context.Context) (err error) {
+	for some := true; some && err == nil; {
+		some = false
+		s.claims.Range(func(c, _ any) bool {
+			some = true
+			select {
+			case <-c.(*connection).settled:
+			case <-ctx.Done():
+				err = ctx.Err()
+			}
+			return err == nil
+		})
+	}
 	return err
 }
 
