@@ -66,7 +66,7 @@ func TestARenewedCertificateReachesTheNextHandshake(t *testing.T) {
 	renewed := time.Now()
 	for i := range 2 {
 		before := s.pod(t, i)
-		address := net.JoinHostPort(before.Status.PodIP, "8883")
+		address := cluster.toPod(t, before, 8883)
 		until(t, 3*time.Minute, s.podName(i)+" to show the renewed certificate", func() (bool, string) {
 			c, err := tls.DialWithDialer(&net.Dialer{Timeout: 5 * time.Second}, "tcp", address, &tls.Config{ServerName: deviceName, InsecureSkipVerify: true})
 			if err != nil {

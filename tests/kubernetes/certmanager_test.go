@@ -1,14 +1,20 @@
 package kubernetes_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
+	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
 	"fmt"
+	"math/big"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -16,6 +22,9 @@ import (
 	core "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"maestrohub.io/uns/broker/mqtt"
+	"maestrohub.io/uns/tests/harness"
 )
 
 // startCertManager runs cert-manager's controllers against the cluster until the test
@@ -64,8 +73,53 @@ func certificate(t *testing.T, namespace, name string) (*x509.Certificate, *x509
 	return parsed, pool
 }
 
-// TestCertManagersCertificates: cert-manager's own controllers make every certificate
-// of a release, and make one anew, and the release serves with them.
+// renew has cert-manager make a certificate anew before its time, as `cmctl renew` does,
+// and returns the new one's serial.
+func renew(t *testing.T, namespace, name string) *big.Int {
+	t.Helper()
+	before, _ := certificate(t, namespace, name)
+	issuing := fmt.Sprintf(`{"status":{"conditions":[{"type":"Issuing","status":"True","reason":"ManuallyTriggered","message":"by a test","lastTransitionTime":%q}]}}`,
+		time.Now().UTC().Format(time.RFC3339))
+	cluster.mustRun(t, "kubectl", "-n", namespace, "patch", "certificate", name, "--subresource=status", "--type=merge", "--patch", issuing)
+	serial := before.SerialNumber
+	until(t, 2*time.Minute, "cert-manager to renew "+name, func() (bool, string) {
+		now, _ := certificate(t, namespace, name)
+		serial = now.SerialNumber
+		return serial.Cmp(before.SerialNumber) != 0, fmt.Sprintf("serial %v", serial)
+	})
+	return serial
+}
+
+// shows waits until a handshake at an address shows a certificate. NATS says who it is
+// before the handshake.
+func shows(t *testing.T, who, address string, greets bool, want *big.Int) time.Duration {
+	t.Helper()
+	return until(t, 3*time.Minute, who+" to show the renewed certificate", func() (bool, string) {
+		plain, err := net.DialTimeout("tcp", address, 5*time.Second)
+		if err != nil {
+			return false, err.Error()
+		}
+		defer plain.Close()
+		if err := plain.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+			return false, err.Error()
+		}
+		if greets {
+			if line, err := bufio.NewReader(plain).ReadString('\n'); err != nil || !strings.HasPrefix(line, "INFO ") {
+				return false, fmt.Sprintf("it said %q, %v", line, err)
+			}
+		}
+		c := tls.Client(plain, &tls.Config{InsecureSkipVerify: true}) // which one is asked, not whose
+		if err := c.HandshakeContext(t.Context()); err != nil {
+			return false, err.Error()
+		}
+		shown := c.ConnectionState().PeerCertificates[0].SerialNumber
+		return shown.Cmp(want) == 0, fmt.Sprintf("serial %v, want %v", shown, want)
+	})
+}
+
+// TestCertManagersCertificates: cert-manager's own controllers make every certificate of
+// a release, renew each, and make a lost one anew; the release serves with them, and a
+// device that is connected notices nothing.
 func TestCertManagersCertificates(t *testing.T) {
 	if !*manager {
 		t.Skip("-certmanager has it run: its controllers take minutes to compile")
@@ -127,6 +181,59 @@ func TestCertManagersCertificates(t *testing.T) {
 	if changed := different(before, secretsOf(t, r.namespace, r.deps())); len(changed) > 0 {
 		t.Errorf("an upgrade without a change changed %q", changed)
 	}
+
+	// Renewed, each reaches the next handshake.
+	o, b := newOperator(t, r), r.reach(t)
+	open := b.Client(t, "device", "managed-open")
+	publish := func() {
+		t.Helper()
+		if code := open.Publish(harness.Inbox("device", "managed/x"), 1, "1"); code != mqtt.Success {
+			t.Errorf("PUBACK %v", code)
+		}
+	}
+	publish()
+	replicas, err := cluster.pods(t.Context(), r.namespace, "uns")
+	if err != nil || len(replicas) != 2 {
+		t.Fatalf("%d replicas, %v", len(replicas), err)
+	}
+	servers, err := cluster.pods(t.Context(), r.deps(), "nats")
+	if err != nil || len(servers) != 3 {
+		t.Fatalf("%d servers of NATS, %v", len(servers), err)
+	}
+	for _, c := range []struct {
+		namespace, secret string
+		at                []core.Pod
+		port              int
+		greets            bool
+		said              string // of what only calls others
+	}{
+		{r.namespace, device, replicas, 8883, false, ""},
+		{r.namespace, r.uns() + "-mesh-tls", replicas, 7884, false, ""},
+		{r.deps(), "maestrohub-nats-server-tls", servers, 4222, true, ""},
+		{r.namespace, "maestrohub-nats-client-tls", nil, 0, false, "NATS client certificate reloaded"},
+	} {
+		began := time.Now()
+		serial := renew(t, c.namespace, c.secret)
+		for i := range c.at {
+			shows(t, c.at[i].Name, cluster.toPod(t, &c.at[i], c.port), c.greets, serial)
+		}
+		if c.said != "" {
+			o.said(t, r.namespace, "uns", "broker", c.said, 1)
+		}
+		publish()
+		row(t, "cert-manager: renewed "+c.secret+" is served", "the next handshake, no restart", time.Since(began))
+	}
+	open.ExpectNothing()
+	for _, p := range slices.Concat(replicas, servers) {
+		now, err := cluster.CoreV1().Pods(p.Namespace).Get(t.Context(), p.Name, meta.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if now.UID != p.UID || restarts(now) != restarts(&p) {
+			t.Errorf("%s was restarted for a certificate", p.Name)
+		}
+	}
+
 	first, _ := certificate(t, r.namespace, device)
 	cluster.mustRun(t, "kubectl", "-n", r.namespace, "delete", "secret", device)
 	renewed := until(t, 2*time.Minute, "cert-manager to make the certificate anew", func() (bool, string) {

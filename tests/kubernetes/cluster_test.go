@@ -19,6 +19,8 @@ import (
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"maestrohub.io/uns/tests/kubernetes/way"
 )
 
 // kube is a cluster: its API, and the programs an operator uses.
@@ -26,6 +28,7 @@ type kube struct {
 	*kubernetes.Clientset
 	kubeconfig string
 	programs   string
+	ways       *way.Ways
 }
 
 // connect finds the cluster and the programs, or says what is missing.
@@ -54,7 +57,12 @@ func connect(ctx context.Context, kubeconfig, programs string) (*kube, error) {
 			return nil, err
 		}
 	}
-	return k, nil
+	if k.isLab(ctx) == nil {
+		k.ways, err = way.Inside(config)
+	} else {
+		k.ways, err = way.Find(ctx, config)
+	}
+	return k, err
 }
 
 // program is the path of kubectl, helm or kubelab: of the lab's, or from PATH.
@@ -72,12 +80,17 @@ func (k *kube) program(name string) (string, error) {
 
 // command runs a program against the cluster and returns what it printed.
 func (k *kube) command(ctx context.Context, name string, args ...string) (string, error) {
+	return k.commandWith(ctx, nil, name, args...)
+}
+
+// commandWith is command with more environment.
+func (k *kube) commandWith(ctx context.Context, env []string, name string, args ...string) (string, error) {
 	path, err := k.program(name)
 	if err != nil {
 		return "", err
 	}
 	cmd := exec.CommandContext(ctx, path, args...)
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+k.kubeconfig)
+	cmd.Env = append(append(os.Environ(), env...), "KUBECONFIG="+k.kubeconfig)
 	var out, said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &said
 	if err := cmd.Run(); err != nil {
@@ -106,9 +119,32 @@ func (k *kube) lab(t *testing.T, args ...string) {
 // needLab skips a test that reaches below Kubernetes on a cluster that is no lab.
 func (k *kube) needLab(t *testing.T) {
 	t.Helper()
-	if _, err := k.command(t.Context(), "kubelab", "--repository", root, "status"); err != nil {
+	if err := k.isLab(t.Context()); err != nil {
 		t.Skipf("this row needs a lab of tools/kubelab: %v", err)
 	}
+}
+
+// isLab is an error unless the cluster is the lab of this machine, which may be up
+// beside the cluster that the tests are for: a container of the wrong one would be
+// killed.
+func (k *kube) isLab(ctx context.Context) error {
+	if _, err := k.command(ctx, "kubelab", "--repository", root, "status"); err != nil {
+		return err
+	}
+	env, err := k.command(ctx, "kubelab", "--repository", root, "env")
+	if err != nil {
+		return err
+	}
+	mine, err := os.Stat(k.kubeconfig)
+	if err != nil {
+		return err
+	}
+	_, path, _ := strings.Cut(env, "KUBECONFIG=")
+	path, _, _ = strings.Cut(path, "\n")
+	if its, err := os.Stat(path); err != nil || !os.SameFile(mine, its) {
+		return fmt.Errorf("the kubeconfig is %s, the lab's is %s (%v)", k.kubeconfig, path, err)
+	}
+	return nil
 }
 
 // makeNamespace makes a namespace that enforces the restricted Pod Security Standard.
@@ -173,24 +209,30 @@ func (k *kube) pods(ctx context.Context, namespace, component string) ([]core.Po
 }
 
 // outside are the addresses that what comes from outside the cluster has when it
-// reaches a pod, as peers of a NetworkPolicy: the networks of the nodes.
+// reaches a pod, as peers of a NetworkPolicy: the networks of the nodes, and what a node
+// has itself of the network of its pods, as Flannel and kindnet give it.
 func (k *kube) outside(ctx context.Context) (peers []any, err error) {
 	nodes, err := k.CoreV1().Nodes().List(ctx, meta.ListOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("list nodes: %w", err)
 	}
 	seen := map[netip.Prefix]bool{}
+	peer := func(network netip.Prefix) {
+		if !seen[network] {
+			seen[network] = true
+			peers = append(peers, map[string]any{"ipBlock": map[string]any{"cidr": network.String()}})
+		}
+	}
 	for _, n := range nodes.Items {
+		if pods, err := netip.ParsePrefix(n.Spec.PodCIDR); err == nil && pods.Addr().Is4() {
+			peer(netip.PrefixFrom(pods.Masked().Addr(), 31))
+		}
 		for _, a := range n.Status.Addresses {
 			address, err := netip.ParseAddr(a.Address)
 			if a.Type != core.NodeInternalIP || err != nil || !address.Is4() {
 				continue
 			}
-			network := netip.PrefixFrom(address, 24).Masked()
-			if !seen[network] {
-				seen[network] = true
-				peers = append(peers, map[string]any{"ipBlock": map[string]any{"cidr": network.String()}})
-			}
+			peer(netip.PrefixFrom(address, 24).Masked())
 		}
 	}
 	return peers, nil

@@ -13,7 +13,8 @@
 // what a row installs beside it is gone when it ends, failed or not.
 //
 // Rows that reach below Kubernetes (kill -9 of a container, a cut network) need a
-// lab; on another cluster they say so and are skipped.
+// lab; on another cluster they say so and are skipped. What tests reach of such a
+// cluster, and how, is way_test.go's; yours_test.go shows it.
 //
 // Rows share a release and go on one after the other; beside them, also one after the
 // other, go the tests that install a release of their own (lanes_test.go).

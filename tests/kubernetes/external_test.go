@@ -66,8 +66,7 @@ func TestAnExternalNATS(t *testing.T) {
 		t.Fatalf("%d replicas, %v", len(replicas), err)
 	}
 	at := func(i int) *harness.Broker {
-		ip := replicas[i].Status.PodIP
-		return harness.Attach(&launch.Broker{TCP: net.JoinHostPort(ip, "1883"), HTTP: net.JoinHostPort(ip, "8080")}, clients)
+		return harness.Attach(&launch.Broker{TCP: cluster.toPod(t, &replicas[i], 1883), HTTP: cluster.toPod(t, &replicas[i], 8080)}, clients)
 	}
 	session, _ := away(t, at(0), "external-session")
 	if code := session.Subscribe(harness.Data("external/#"), 1); code != mqtt.GrantedQoS1 {

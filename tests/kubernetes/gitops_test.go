@@ -9,7 +9,6 @@ import (
 	"time"
 
 	core "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"maestrohub.io/uns/broker/mqtt"
@@ -28,11 +27,7 @@ func TestHelmTemplateAndKubectlApply(t *testing.T) {
 		t.Fatalf("%d pages, %d blocks, want one", len(all), len(all[0].Blocks))
 	}
 	r := &release{name: "maestrohub", namespace: "maestrohub"}
-	for _, n := range []string{r.namespace, r.deps()} {
-		if _, err := cluster.CoreV1().Namespaces().Get(t.Context(), n, meta.GetOptions{}); !apierrors.IsNotFound(err) {
-			t.Fatalf("namespace %s is there already (%v): this test would change what is in it", n, err)
-		}
-	}
+	r.mustBeNew(t)
 	t.Cleanup(func() { r.remove(t) })
 	repository, err := filepath.Abs(root)
 	if err != nil {

@@ -3,9 +3,7 @@ package kubernetes_test
 import (
 	"bytes"
 	"fmt"
-	"net"
 	"os"
-	"strconv"
 	"testing"
 	"time"
 
@@ -22,17 +20,10 @@ var small = map[string]any{
 	"nats": map[string]any{"statefulSet": map[string]any{"minReadySeconds": 0}, "container": map[string]any{"resources": map[string]any{"requests": map[string]any{"cpu": "50m"}}}},
 }
 
-// reach is a release as pods of the cluster see it: by the addresses of its Services.
+// reach is a release as pods of the cluster see it: by its Services.
 func (r *release) reach(t *testing.T) *harness.Broker {
 	t.Helper()
-	b := &launch.Broker{}
-	for service, into := range map[string]*string{r.uns() + "-mqtt": &b.TCP, r.uns(): &b.HTTP} {
-		s, err := cluster.CoreV1().Services(r.namespace).Get(t.Context(), service, meta.GetOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		*into = net.JoinHostPort(s.Spec.ClusterIP, strconv.Itoa(int(s.Spec.Ports[0].Port)))
-	}
+	b := &launch.Broker{TCP: cluster.toService(t, r.namespace, r.uns()+"-mqtt", ""), HTTP: cluster.toService(t, r.namespace, r.uns(), "")}
 	return harness.Attach(b, clients)
 }
 

@@ -2,12 +2,12 @@ package kubernetes_test
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -16,8 +16,10 @@ import (
 var (
 	kubeconfig = flag.String("kubeconfig", os.Getenv("KUBECONFIG"), "kubeconfig of the cluster")
 	programs   = flag.String("programs", filepath.Join(root, ".cache", "kubelab", "programs"), "folder with kubectl, helm and, for a lab, kubelab")
-	registry   = flag.String("registry", "", "registry that has the images, for global.imageRegistry; empty: the lab's, which stands in for every one")
+	registry   = flag.String("registry", strings.TrimPrefix(os.Getenv("E2E_REGISTRY"), "http://"), "registry that has the images, for global.imageRegistry; empty: the lab's, which stands in for every one")
 	manager    = flag.Bool("certmanager", false, "compile cert-manager's controllers, which takes minutes, and have them make a release's certificates")
+	yours      = flag.Bool("yours", false, "treat the lab as a cluster of yours: a registry with a password, and rows from where nothing within the cluster is reached")
+	rowsIn     = flag.String("namespace", "e2e", "namespace of the shared release; another than that of a run that goes on")
 	keep       = flag.Bool("keep", false, "leave the shared release and its namespaces at the end, and take up one that was left")
 )
 
@@ -83,7 +85,7 @@ func removeShared() error {
 	}
 	s := shared
 	shared = nil
-	return errors.Join(s.release.uninstall(ctx), cluster.deleteNamespaces(ctx, s.release.namespace, s.release.deps()))
+	return s.release.discard(ctx)
 }
 
 // row prints a line of the table, which the runner shows as it comes.

@@ -28,7 +28,7 @@ func TestRowNodeDrain(t *testing.T) {
 	// Volumes of the lab stay on their node, and so do the servers of NATS and the
 	// database: they are another row's. Releases of others stay, too.
 	cluster.mustRun(t, "kubectl", "drain", node, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=3m",
-		"--pod-selector=e2e=rows")
+		"--pod-selector=e2e="+s.release.namespace)
 	row(t, "node drain: the replica has left it", "one at a time, by the budget", time.Since(began))
 	s.ready(t, s.release.namespace, s.podName(0), before)
 	row(t, "node drain: it is ready on another node", "-", time.Since(began))

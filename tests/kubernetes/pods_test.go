@@ -2,6 +2,7 @@ package kubernetes_test
 
 import (
 	"fmt"
+	"maps"
 	"testing"
 	"time"
 
@@ -22,6 +23,16 @@ func TestADeviceConnectsThroughANodePortAndTheLoadBalancer(t *testing.T) {
 		ways["the load balancer's address"] = address
 	} else {
 		t.Logf("this cluster gives no load balancer: %v", err)
+	}
+	maps.DeleteFunc(ways, func(way, address string) bool {
+		away := !cluster.answersSoon(t, address)
+		if away {
+			t.Logf("%s (%s) does not answer this machine", way, address)
+		}
+		return away
+	})
+	if len(ways) == 0 {
+		t.Skip("this machine reaches neither the cluster's nodes nor its load balancers")
 	}
 	n := 0
 	for way, address := range ways {

@@ -104,7 +104,7 @@ func startPrometheus(t *testing.T, names string) *prometheus {
 		if err != nil || len(pods) != 1 {
 			return false, fmt.Sprintf("%d pods, %v", len(pods), err)
 		}
-		p.address = pods[0].Status.PodIP + ":9090"
+		p.address = cluster.toPod(t, &pods[0], 9090)
 		return isReady(&pods[0]), string(pods[0].Status.Phase)
 	})
 	return p

@@ -1,6 +1,7 @@
 package kubernetes_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	core "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
@@ -99,8 +101,18 @@ func (r *release) uninstall(ctx context.Context) error {
 	return err
 }
 
-// remove removes everything of a release of a test's own, and says how it was if the
-// test failed.
+// discard removes everything of the release. Its pods are killed: how they hand over is
+// uninstall_test.go's, and would take each test half a minute.
+func (r *release) discard(ctx context.Context) error {
+	_, err := cluster.command(ctx, "helm", "uninstall", r.name, "--namespace", r.namespace, "--ignore-not-found")
+	for _, n := range []string{r.namespace, r.deps()} {
+		_, killed := cluster.command(ctx, "kubectl", "-n", n, "delete", "pods", "--all", "--grace-period=1", "--wait=false")
+		err = errors.Join(err, killed)
+	}
+	return errors.Join(err, cluster.deleteNamespaces(ctx, r.namespace, r.deps()))
+}
+
+// remove discards a release of a test's own, and says how it was if the test failed.
 func (r *release) remove(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
@@ -108,7 +120,7 @@ func (r *release) remove(t *testing.T) {
 	if t.Failed() {
 		t.Log(cluster.describe(ctx, r.namespace, r.deps()))
 	}
-	if err := errors.Join(r.uninstall(ctx), cluster.deleteNamespaces(ctx, r.namespace, r.deps())); err != nil {
+	if err := r.discard(ctx); err != nil {
 		t.Error(err)
 	}
 }
@@ -125,6 +137,16 @@ func install(t *testing.T, r *release) *release {
 		t.Fatal(err)
 	}
 	return r
+}
+
+// mustBeNew ends a test that would change what somebody else has in the namespaces.
+func (r *release) mustBeNew(t *testing.T) {
+	t.Helper()
+	for _, n := range []string{r.namespace, r.deps()} {
+		if _, err := cluster.CoreV1().Namespaces().Get(t.Context(), n, meta.GetOptions{}); !apierrors.IsNotFound(err) {
+			t.Fatalf("namespace %s is there already (%v): this test would change what is in it", n, err)
+		}
+	}
 }
 
 // nodePort is an address of a node at which a port of the MQTT Service is reached.
@@ -163,5 +185,6 @@ func (r *release) balanced(ctx context.Context, port string) (string, error) {
 	if at < 0 {
 		return "", fmt.Errorf("service %s has no port called %s", service.Name, port)
 	}
-	return net.JoinHostPort(service.Status.LoadBalancer.Ingress[0].IP, strconv.Itoa(int(service.Spec.Ports[at].Port))), nil
+	ingress := service.Status.LoadBalancer.Ingress[0]
+	return net.JoinHostPort(cmp.Or(ingress.IP, ingress.Hostname), strconv.Itoa(int(service.Spec.Ports[at].Port))), nil
 }

@@ -3,8 +3,6 @@ package kubernetes_test
 import (
 	"context"
 	"fmt"
-	"net"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -105,15 +103,23 @@ func first(t *testing.T) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &release{name: "maestrohub", namespace: "e2e", files: []string{"values-local-lab.yaml"}, values: map[string]any{
+	r := &release{name: "maestrohub", namespace: *rowsIn, files: []string{"values-local-lab.yaml"}}
+	if err := cluster.makeNamespace(t.Context(), r.namespace); err != nil && !*keep {
+		t.Fatal(err)
+	}
+	s := &site{release: r}
+	sharing.Lock()
+	shared = s
+	sharing.Unlock()
+	r.values = map[string]any{
 		"uns": map[string]any{
 			"image":        map[string]any{"pullPolicy": "Always"},
 			"antiAffinity": "preferred",
-			"podLabels":    map[string]any{"e2e": "rows"},
+			"podLabels":    map[string]any{"e2e": r.namespace},
 			"clients":      map[string]any{"entries": entries(clients)},
 			"model":        map[string]any{"content": model},
 			"mqtt": map[string]any{
-				"service":  map[string]any{"type": "LoadBalancer"},
+				"service":  map[string]any{"type": cluster.serviceType(t, r.namespace)},
 				"embedded": map[string]any{"memberTTL": ttl.String(), "willStopGrace": grace.String(), "tls": map[string]any{"secretName": deviceTLS}, "sessionLogMaxBytes": fmt.Sprint(logCap)},
 			},
 		},
@@ -126,14 +132,7 @@ func first(t *testing.T) *site {
 			"statefulSet": map[string]any{"minReadySeconds": 5},
 			"container":   map[string]any{"resources": map[string]any{"requests": map[string]any{"cpu": "50m", "memory": "256Mi"}, "limits": map[string]any{"memory": "256Mi"}}},
 		},
-	}}
-	if err := cluster.makeNamespace(t.Context(), r.namespace); err != nil && !*keep {
-		t.Fatal(err)
 	}
-	s := &site{release: r}
-	sharing.Lock()
-	shared = s
-	sharing.Unlock()
 	if _, err := putCertificate(t.Context(), r.namespace); err != nil {
 		t.Fatal(err)
 	}
@@ -182,33 +181,77 @@ func (s *site) whole(t *testing.T) {
 		})
 	}
 	if s.address == "" {
-		address, err := r.balanced(t.Context(), "mqtt")
+		s.address = r.door(t)
+	}
+}
+
+// door is an address at which devices outside the cluster, such as these tests',
+// connect: the load balancer's, or a node's.
+func (r *release) door(t *testing.T) string {
+	t.Helper()
+	for _, find := range []func(context.Context, string) (string, error){r.balanced, r.nodePort} {
+		address, err := find(t.Context(), "mqtt")
 		if err != nil {
-			t.Logf("devices go over a node's port: %v", err)
-			address, err = r.nodePort(t.Context(), "mqtt")
+			t.Log(err)
+			continue
 		}
-		if err != nil {
-			t.Fatal(err)
+		if cluster.answersSoon(t, address) {
+			return address
 		}
-		s.address = address
+		t.Logf("%s, where devices connect, does not answer this machine", address)
+	}
+	t.Log("devices go through the API server")
+	return cluster.toService(t, r.namespace, r.uns()+"-mqtt", "mqtt")
+}
+
+// serviceType is LoadBalancer on a cluster that has one, such as a lab, or NodePort:
+// where none comes, Helm would wait for it in vain.
+func (k *kube) serviceType(t *testing.T, namespace string) core.ServiceType {
+	t.Helper()
+	if k.isLab(t.Context()) == nil {
+		return core.ServiceTypeLoadBalancer
+	}
+	services := k.CoreV1().Services(namespace)
+	made, err := services.Create(t.Context(), &core.Service{ObjectMeta: meta.ObjectMeta{GenerateName: "e2e-balancer-"},
+		Spec: core.ServiceSpec{Type: core.ServiceTypeLoadBalancer, Ports: []core.ServicePort{{Port: 1883}}}}, meta.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := services.Delete(t.Context(), made.Name, meta.DeleteOptions{}); err != nil {
+			t.Error(err)
+		}
+	}()
+	watch, err := services.Watch(t.Context(), meta.ListOptions{FieldSelector: "metadata.name=" + made.Name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer watch.Stop()
+	timeout := time.After(time.Minute)
+	for {
+		select {
+		case e := <-watch.ResultChan():
+			if s, is := e.Object.(*core.Service); is && len(s.Status.LoadBalancer.Ingress) > 0 {
+				return core.ServiceTypeLoadBalancer
+			}
+		case <-timeout:
+			t.Log("this cluster gave a Service no load balancer within a minute")
+			return core.ServiceTypeNodePort
+		}
 	}
 }
 
 // service is the release as devices and REST clients see it: one address.
 func (s *site) service(t *testing.T) *harness.Broker {
 	t.Helper()
-	service, err := cluster.CoreV1().Services(s.release.namespace).Get(t.Context(), s.release.uns(), meta.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return harness.Attach(&launch.Broker{TCP: s.address, HTTP: net.JoinHostPort(service.Spec.ClusterIP, strconv.Itoa(int(service.Spec.Ports[0].Port)))}, clients)
+	return harness.Attach(&launch.Broker{TCP: s.address, HTTP: cluster.toService(t, s.release.namespace, s.release.uns(), "http")}, clients)
 }
 
-// replica is one of the release's pods, reached at its own address.
+// replica is one of the release's pods.
 func (s *site) replica(t *testing.T, i int) *harness.Broker {
 	t.Helper()
 	pod := s.pod(t, i)
-	return harness.Attach(&launch.Broker{TCP: net.JoinHostPort(pod.Status.PodIP, "1883"), HTTP: net.JoinHostPort(pod.Status.PodIP, "8080")}, clients)
+	return harness.Attach(&launch.Broker{TCP: cluster.toPod(t, pod, 1883), HTTP: cluster.toPod(t, pod, 8080)}, clients)
 }
 
 func (s *site) pod(t *testing.T, i int) *core.Pod {

@@ -3,7 +3,6 @@ package kubernetes_test
 import (
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -194,12 +193,8 @@ func TestStepsOfUpgradingAndCertificates(t *testing.T) {
 	publish(5)
 
 	// memberTTL, with the nats command line; here NATS is still without TLS, so that its address will do.
-	service, err := cluster.CoreV1().Services(r.deps()).Get(t.Context(), r.nats(), meta.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
 	o.tools = buildNATS(t)
-	o.setup += "\nexport NATS_URL=nats://" + net.JoinHostPort(service.Spec.ClusterIP, "4222") + "\n"
+	o.setup += "\nexport NATS_URL=nats://" + cluster.toService(t, r.deps(), r.nats(), "nats") + "\n"
 	o.section(t, "UPGRADING.md", "memberTTL")
 	publish(5)
 	o.section(t, "UPGRADING.md", "One release at a time")

@@ -52,7 +52,7 @@ func command(out, progress io.Writer) *cobra.Command {
 	root.PersistentFlags().StringVar(&o.Root, "repository", "", "folder of the repository; found from the working directory")
 	root.PersistentFlags().StringVar(&o.Dir, "dir", lab.DefaultDir, "folder the lab is kept in while it is up")
 	root.PersistentFlags().StringVar(&o.Cache, "cache", "", "folder for what is built; empty: .cache/kubelab of the repository")
-	root.AddCommand(buildCommand(&o), upCommand(&o), downCommand(&o), statusCommand(&o, out), imagesCommand(&o, out), envCommand(&o, out),
+	root.AddCommand(buildCommand(&o), upCommand(&o), downCommand(&o), statusCommand(&o, out), imagesCommand(&o, out), pullCommand(&o), envCommand(&o, out),
 		cutCommand(&o), healCommand(&o), killCommand(&o), pauseCommand(&o, true), pauseCommand(&o, false), enterCommand(), serveImagesCommand())
 	return root
 }
@@ -137,7 +137,7 @@ func statusCommand(o *lab.Options, out io.Writer) *cobra.Command {
 
 func imagesCommand(o *lab.Options, out io.Writer) *cobra.Command {
 	var registry, tag, release string
-	var plain, only bool
+	var only, plain bool
 	c := &cobra.Command{Use: "images", Short: "Build the images and push them to the lab, or to a registry of yours; prints their names", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			l, err := lab.New(*o)
@@ -158,6 +158,9 @@ func imagesCommand(o *lab.Options, out io.Writer) *cobra.Command {
 			if registry == "" {
 				registry, plain = l.Registry(), true
 			}
+			if host, is := strings.CutPrefix(registry, "http://"); is {
+				registry, plain = host, true
+			}
 			if err := set.Push(cmd.Context(), registry, plain); err != nil {
 				return err
 			}
@@ -166,12 +169,22 @@ func imagesCommand(o *lab.Options, out io.Writer) *cobra.Command {
 			}
 			return nil
 		}}
-	c.Flags().StringVar(&registry, "registry", "", "host:port or host/path to push to; empty: the lab's")
-	c.Flags().BoolVar(&plain, "plain", false, "speak HTTP to the registry, not HTTPS")
+	c.Flags().StringVar(&registry, "registry", "", "host:port or host/path to push to, http:// before it for one without TLS; empty: the lab's")
 	c.Flags().BoolVar(&only, "broker-only", false, "build and push the broker's image alone")
 	c.Flags().StringVar(&tag, "broker-tag", "", "tag of the broker's image beside latest")
 	c.Flags().StringVar(&release, "release", "", "release number built into the broker")
 	return c
+}
+
+func pullCommand(o *lab.Options) *cobra.Command {
+	return &cobra.Command{Use: "pull-from HOST:PORT", Short: "Have nodes pull what is named after a registry from it, over HTTP, instead of the lab's", Args: cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			l, err := lab.New(*o)
+			if err != nil {
+				return err
+			}
+			return l.PullFrom(args[0])
+		}}
 }
 
 func envCommand(o *lab.Options, out io.Writer) *cobra.Command {

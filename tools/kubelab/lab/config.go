@@ -24,9 +24,14 @@ type values struct {
 }
 
 func (l *Lab) render(name string, n Node) ([]byte, error) {
+	return l.renderFor(l.Registry(), name, n)
+}
+
+// renderFor is render for another registry than the lab's.
+func (l *Lab) renderFor(registry, name string, n Node) ([]byte, error) {
 	var out bytes.Buffer
 	err := templates.ExecuteTemplate(&out, name, values{
-		Dir: l.Dir, Registry: l.Registry(), DNS: dns, Domain: domain, Pods: pods.String(), Node: n, NoSysResource: !sysResource(),
+		Dir: l.Dir, Registry: registry, DNS: dns, Domain: domain, Pods: pods.String(), Node: n, NoSysResource: !sysResource(),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("fill %s: %w", name, err)

@@ -74,6 +74,12 @@ func TestEveryFileIsFilledAndWellFormed(t *testing.T) {
 	if err := l.configure(); err != nil {
 		t.Fatal(err)
 	}
+	if err := l.PullFrom("images.plant:80"); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.PullFrom("images.plant"); err == nil {
+		t.Error("a registry without a port is taken")
+	}
 	read := func(names ...string) string {
 		content, err := os.ReadFile(l.file(names...))
 		if err != nil {
@@ -88,11 +94,12 @@ func TestEveryFileIsFilledAndWellFormed(t *testing.T) {
 		}
 	}
 	for file, want := range map[string][]string{
-		"n2/kubelet.yaml":                {"cgroupRoot: /kubelab/n2", "kubelet-server-node2.crt", "unix://" + l.Dir + "/n2/containerd.sock"},
-		"n2/cni/10-kubelab.conflist":     {`"subnet": "10.250.2.0/24"`},
-		"n2/containerd.toml":             {`address = "` + l.Dir + `/n2/containerd.sock"`, `config_path = "` + l.Dir + `/registries"`},
-		"n1/kube-proxy.yaml":             {"bindAddress: 172.31.250.11", "hostnameOverride: node1"},
-		"registries/_default/hosts.toml": {`[host."http://172.31.250.1:5000"]`},
+		"n2/kubelet.yaml":                       {"cgroupRoot: /kubelab/n2", "kubelet-server-node2.crt", "unix://" + l.Dir + "/n2/containerd.sock"},
+		"n2/cni/10-kubelab.conflist":            {`"subnet": "10.250.2.0/24"`},
+		"n2/containerd.toml":                    {`address = "` + l.Dir + `/n2/containerd.sock"`, `config_path = "` + l.Dir + `/registries"`},
+		"n1/kube-proxy.yaml":                    {"bindAddress: 172.31.250.11", "hostnameOverride: node1"},
+		"registries/_default/hosts.toml":        {`[host."http://172.31.250.1:5000"]`},
+		"registries/images.plant:80/hosts.toml": {`server = "http://images.plant:80"`, `[host."http://images.plant:80"]`},
 	} {
 		content := read(strings.Split(file, "/")...)
 		for _, w := range want {
