@@ -29,6 +29,7 @@ func TestASessionIsTheSameOnAnotherReplica(t *testing.T) {
 		{"retained messages that waited for room still come, as they were found", retainedThatWaited},
 		{"repetitions do not count against the Receive Maximum twice", repetitionsCountOnce},
 		{"a value that fits without its new topic alias is sent", sentWithoutAlias},
+		{"what waits for a subscription that was replaced still comes", waitsForReplaced},
 		{"an identifier whose message no longer fits is released before it is used again", releasedBeforeReuse},
 		{"what a member had not acknowledged goes to another at a clean start elsewhere", inheritedAtCleanStart},
 		{"what a member had not acknowledged goes to another when it ends its session", inheritedAtDisconnect},
@@ -209,6 +210,41 @@ func sentWithoutAlias(t *testing.T, p *pair) {
 	sub.Ack(sub.ExpectPublish(topic, payload))
 	if got := sub.ExpectPublish(topic, "1"); !got.HasAlias {
 		t.Error("the next one, which is smaller, has no alias")
+	}
+}
+
+// [MQTT-3.8.4-4]: and what came after the subscription was replaced is for the one in its
+// place alone.
+func waitsForReplaced(t *testing.T, p *pair) {
+	one := func(c *mqtt.Connect) { c.ReceiveMaximum = 1 }
+	for _, by := range []mqtt.Subscription{{QoS: 0}, {QoS: 1, NoLocal: true}} {
+		topic := fmt.Sprintf("replaced/%d", by.QoS)
+		sub := connect(t, p.a, "dev-a", lasting, one)
+		sub.Subscribe(topic, 2)
+		for n := range 4 {
+			sub.Publish(topic, 2, fmt.Sprint(n))
+		}
+		first := sub.ExpectPublish(topic, "0")
+		sub.Subscribe(topic, by.QoS, func(s *mqtt.Subscribe) { s.Filters[0].NoLocal = by.NoLocal })
+		// The log gets this one too: at QoS 0 it comes live, and with no local not at all.
+		other := connect(t, p.b, "dev-b", lasting)
+		other.Subscribe(topic, 2)
+		sub.Publish(topic, 2, "4")
+		other.Ack(other.ExpectPublish(topic, "4"))
+		if by.QoS == 0 {
+			sub.ExpectPublish(topic, "4")
+		}
+		sub.Drop()
+		sub = move(t, sub, p.b, one)
+		again := sub.ExpectPublish(topic, "0")
+		sameAgain(t, first, again)
+		sub.Ack(again)
+		for n := range 3 {
+			sub.Ack(sub.ExpectPublish(topic, fmt.Sprint(n+1)))
+		}
+		sub.ExpectNothing()
+		sub.Disconnect()
+		other.Disconnect()
 	}
 }
 
