@@ -45,7 +45,8 @@ func TestThePageNamesOnlyRunbooksAndHeadingsThereAre(t *testing.T) {
 // What keeps two replicas from linking is said in plain words: every reason that the mesh
 // makes, and those of the network, meets a pattern of the page, and every pattern a reason.
 func TestThePageHasWordsForEveryReasonForWhichThereIsNoLink(t *testing.T) {
-	reasons := append(meshReasons(t), "dial: connect: connection refused", "dial: i/o timeout", "TLS: read: i/o timeout", "read: EOF", "TLS: EOF",
+	const theirs = "refused by the other replica: replica uns-1 does not serve now"
+	reasons := append(meshReasons(t), theirs, "dial: connect: connection refused", "dial: i/o timeout", "TLS: read: i/o timeout", "read: EOF", "TLS: EOF",
 		"read: read: connection reset by peer", "write: write: broken pipe", "read: use of closed network connection", "dial: connect: no route to host",
 		"dial: lookup uns-1.uns-headless: no such host", "context deadline exceeded", "TLS: remote error: tls: bad certificate")
 	text, err := os.ReadFile("page/words.js")
@@ -53,8 +54,9 @@ func TestThePageHasWordsForEveryReasonForWhichThereIsNoLink(t *testing.T) {
 	_, table, found := strings.Cut(string(text), "const noLink = [")
 	table, _, ended := strings.Cut(table, "\n];")
 	var patterns []*regexp.Regexp
-	for _, m := range regexp.MustCompile(`(?m)^  \[/(.*)/, "`).FindAllStringSubmatch(table, -1) {
-		patterns = append(patterns, regexp.MustCompile(strings.ReplaceAll(m[1], `\/`, "/")))
+	var words []string
+	for _, m := range regexp.MustCompile(`(?m)^  \[/(.*)/, "(.*?)", "`).FindAllStringSubmatch(table, -1) {
+		patterns, words = append(patterns, regexp.MustCompile(strings.ReplaceAll(m[1], `\/`, "/"))), append(words, m[2])
 	}
 	if !found || !ended || len(patterns) < 10 || len(reasons) < 30 {
 		t.Fatalf("%d patterns and %d reasons: what this test reads has changed its form", len(patterns), len(reasons))
@@ -67,6 +69,10 @@ func TestThePageHasWordsForEveryReasonForWhichThereIsNoLink(t *testing.T) {
 			continue
 		}
 		met[patterns[at]] = true
+		// Who refuses matters most where it does not serve.
+		if want := map[string]string{"replica 7 does not serve now": "this one does not serve", theirs: "it does not serve now"}[reason]; want != "" && words[at] != want {
+			t.Errorf("%q is said as %q, want %q", reason, words[at], want)
+		}
 	}
 	for _, p := range patterns {
 		if !met[p] {

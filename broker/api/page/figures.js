@@ -120,7 +120,8 @@ function problems(o) {
   for (const l of o.shared?.logs || []) {
     if (l.bytes != null && l.bytes > 0.9 * l.maxBytes) list.push({ tone: "warn", title: `The session log of workspace ${l.workspace} is ${Math.round((100 * l.bytes) / l.maxBytes)} % full`, words: "When it is full its oldest values go; sessions that have not read them miss them.", page: "MaestroHubUNSBrokerSessionLogValuesMissed.md" });
   }
-  if (!o.shared) list.push({ tone: "warn", title: "What the replicas share cannot be read now", words: o.sharedError || "" });
+  if (!o.shared) list.push({ tone: "warn", title: "What the replicas share cannot be read now", page: "not-ready.md#shared-state",
+    words: `The shared stores (NATS) do not answer ${o.replica} in time, so sessions, wills and logs are not known now. It was told: “${o.sharedError || "nothing"}”.` });
   return list.sort((a, b) => (a.tone === "bad" ? 0 : 1) - (b.tone === "bad" ? 0 : 1));
 }
 
@@ -235,7 +236,7 @@ function counts(o) {
 function sessions(o) {
   const s = o.shared;
   if (!s) {
-    $("sessions-note").textContent = `Not known now. ${o.sharedError || ""}`;
+    $("sessions-note").textContent = "";
     return rows("sessions", [], "Not known now.");
   }
   const filter = $("filter").value;

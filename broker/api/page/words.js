@@ -20,6 +20,7 @@ export function whyNotReady(reason) {
 // it means in few words and in more, and the runbook's page and heading. The first that fits.
 const down = "MaestroHubUNSBrokerMeshLinksDown.md";
 const noLink = [
+  [/^replica \S+ does not serve now/, "this one does not serve", "The one that answers does not serve now itself. Its links come back with it.", "not-ready.md"],
   [/does not serve now/, "it does not serve now", "The other one starts, stops or has stepped aside. The link comes back with it.", "not-ready.md"],
   [/this replica stops/, "one of the two stops", "One of the two was asked to stop. The link comes back when it has started again.", "not-ready.md#stopping"],
   [/this replica may not act/, "one of the two stepped aside", "One of the two could not renew its lease in the shared stores (NATS) and has stepped aside. The link comes back with it.", "not-ready.md#fenced"],
