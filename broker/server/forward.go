@@ -201,7 +201,11 @@ func (c *connection) awaitSubscribed(ctx context.Context, landed []<-chan struct
 		}
 	}
 	if c.clustered() {
-		late = !sh.awaitReports(ctx, reportsWait, true, func(r report) bool { return r.applied.Sessions >= revision }) || late
+		var routes uint64
+		if len(landed) > 0 { // of what no log brings, and of a share's member
+			routes = sh.own.revision()
+		}
+		late = !sh.awaitReports(ctx, reportsWait, true, func(r report) bool { return r.applied.Sessions >= revision && r.applied.Routes >= routes }) || late
 	} else if !late {
 		routes := sh.own.revision()
 		late = !sh.awaitReports(timeout, subscribeWait, false, func(r report) bool { return r.applied.Routes >= routes })

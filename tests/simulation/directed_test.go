@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -24,6 +23,7 @@ var directed = []struct {
 	logBytes int64 // 0: the session log keeps all
 }{
 	{"a subscription is made while a replica neither hears of it nor is linked", 2, unheardSubscription, 0},
+	{"persistent sessions subscribe at QoS 0 while a replica hears of it late", 2, lateZero, 0},
 	{"a replica is alone with a server that expires the members by itself", 3, falseAbsence, 0},
 	{"a device gives up a CONNECT while what it had sent before is not settled", 3, func(w *world) { unsettled(w, false) }, 0},
 	{"a replica is killed that waited for another to settle", 3, func(w *world) { unsettled(w, true) }, 0},
@@ -37,8 +37,6 @@ var directed = []struct {
 	{"a session is resumed and unsubscribes before it comes to what was sent", 2, func(w *world) { narrowedBeforeRead(w, false) }, 0},
 	{"a session is resumed and lowers its QoS before it comes to what was sent", 2, func(w *world) { narrowedBeforeRead(w, true) }, 0},
 	{"a session's cursor is lost with a delivery open", 2, lostCursor, 0},
-	{"values are refused while another is on its way to the broker", 2, func(w *world) { refusedOnTheWay(w, false) }, 0},
-	{"values are refused while another is on its way, and their device leaves", 2, func(w *world) { refusedOnTheWay(w, true) }, 0},
 	{"a QoS 2 flow meets the kill of its subscriber's replica again and again", 3, killedFlow, 0},
 }
 
@@ -121,6 +119,46 @@ func unheardSubscription(w *world) {
 	pause(15 * time.Second)
 	end()
 	endOther()
+	w.check()
+}
+
+// B2, of what no log keeps: a SUBACK means the same to a persistent session's subscription
+// at QoS 0, which is fed live by its route, and sessions and routes are not heard of in one.
+func lateZero(w *world) {
+	const sessions = 20
+	topics := make([]string, sessions)
+	for i := range topics {
+		topics[i] = fmt.Sprintf("v/pub/%d", i)
+	}
+	slow := w.lies
+	slow.Lag = store.Span{Max: 300 * time.Millisecond}
+	w.nodes[0].with(func(p *process) { p.store.Lie(slow) })
+	d, _ := w.at("pub", false, 0)
+	_, settled := w.publishes(d, 1, 2*time.Millisecond, 8000, topics...)
+	var ends []func()
+	for i := range topics {
+		d, _ := w.at(fmt.Sprintf("zero-%d", i), false, 1)
+		s := &subscriber{device: d, filter: fmt.Sprintf("%sv/pub/%d", data, i), loss: 1000 * time.Hour,
+			arrivals: map[string][]arrival{}, held: map[uint16]bool{}, lossAt: time.Now().Add(1000 * time.Hour)}
+		w.subscribers = append(w.subscribers, s)
+		ctx, silence := context.WithCancel(context.Background())
+		done := make(chan struct{})
+		if _, err := s.connect(ctx, 10, nil); err != nil {
+			panic(err)
+		}
+		pause(time.Second) // of the session itself they have heard by then
+		here, err := s.subscribe(ctx)
+		if err != nil {
+			panic(err)
+		}
+		w.tasks.Go(func() { defer close(done); _ = s.receive(ctx, ctx, here); s.drop() })
+		ends = append(ends, func() { silence(); <-done })
+	}
+	settled()
+	pause(5 * time.Second)
+	for _, end := range ends {
+		end()
+	}
 	w.check()
 }
 
@@ -411,56 +449,6 @@ func unsubscribedFromSent(w *world) {
 		panic(err)
 	}
 	w.all(s, here, "of what it has unsubscribed from")
-}
-
-// The session log takes nothing for so long that what waits for it is refused, with all that
-// the broker has of its topic. One more value is on its way meanwhile, is taken, and is ahead
-// of those when they are sent again: over the same connection, or over another, if their
-// device leaves before it hears of the refusals. Nothing is lost, and nothing else is out of
-// order.
-func refusedOnTheWay(w *world, leaves bool) {
-	d, _ := w.at("keeps", false, 1)
-	_, end := w.subscribes(d, 1, "pub/a")
-	pause(5 * time.Second)
-	d, _ = w.at("pub", false, 0)
-	var gone atomic.Bool
-	d.where = func() *node {
-		if gone.Load() {
-			return w.nodes[1]
-		}
-		return w.nodes[0]
-	}
-	p := &publisher{device: d, qos: 1, window: 8, every: 2 * time.Second, loss: 1000 * time.Hour, most: 12, topics: []string{"v/pub/a"}}
-	w.publishers = append(w.publishers, p)
-	began := make(chan struct{})
-	p.begins = func(number int) {
-		if number == 3 {
-			close(began)
-		}
-	}
-	ctx, cut := context.WithTimeout(context.Background(), 5*time.Minute)
-	defer cut()
-	done := make(chan struct{})
-	w.tasks.Go(func() { defer close(done); p.run(ctx, ctx) })
-	<-began
-	w.nodes[0].with(func(p *process) { p.store.Hang(store.Shared) })
-	pause(8 * time.Second)
-	w.network.stall("pub", "uns-0", true)
-	pause(4 * time.Second)
-	w.nodes[0].with(func(p *process) { p.store.Heal(store.Shared) })
-	pause(500 * time.Millisecond)
-	w.network.stall("pub", "uns-0", false)
-	if leaves {
-		gone.Store(true)
-		w.network.moveThose(func(s *socket) bool { return s.a.name == "pub" })
-	}
-	<-done
-	pause(10 * time.Second)
-	end()
-	w.check()
-	if w.counted.OrderExcused == 0 {
-		w.violate("nothing was overtaken: %v", w.counted)
-	}
 }
 
 // The same device asks for less once its session is resumed, with its first packet: before
