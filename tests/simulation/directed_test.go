@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -37,6 +38,8 @@ var directed = []struct {
 	{"a session is resumed and unsubscribes before it comes to what was sent", 2, func(w *world) { narrowedBeforeRead(w, false) }, 0},
 	{"a session is resumed and lowers its QoS before it comes to what was sent", 2, func(w *world) { narrowedBeforeRead(w, true) }, 0},
 	{"a session's cursor is lost with a delivery open", 2, lostCursor, 0},
+	{"values are refused while another is on its way to the broker", 2, func(w *world) { refusedOnTheWay(w, false) }, 0},
+	{"values are refused while another is on its way, and their device leaves", 2, func(w *world) { refusedOnTheWay(w, true) }, 0},
 	{"a QoS 2 flow meets the kill of its subscriber's replica again and again", 3, killedFlow, 0},
 }
 
@@ -449,6 +452,56 @@ func unsubscribedFromSent(w *world) {
 		panic(err)
 	}
 	w.all(s, here, "of what it has unsubscribed from")
+}
+
+// The session log takes nothing for so long that what waits for it is refused, with all that
+// the broker has of its topic. One more value is on its way meanwhile, is taken, and is ahead
+// of those when they are sent again: over the same connection, or over another, if their
+// device leaves before it hears of the refusals. Nothing is lost, and nothing else is out of
+// order.
+func refusedOnTheWay(w *world, leaves bool) {
+	d, _ := w.at("keeps", false, 1)
+	_, end := w.subscribes(d, 1, "pub/a")
+	pause(5 * time.Second)
+	d, _ = w.at("pub", false, 0)
+	var gone atomic.Bool
+	d.where = func() *node {
+		if gone.Load() {
+			return w.nodes[1]
+		}
+		return w.nodes[0]
+	}
+	p := &publisher{device: d, qos: 1, window: 8, every: 2 * time.Second, loss: 1000 * time.Hour, most: 12, topics: []string{"v/pub/a"}}
+	w.publishers = append(w.publishers, p)
+	began := make(chan struct{})
+	p.begins = func(number int) {
+		if number == 3 {
+			close(began)
+		}
+	}
+	ctx, cut := context.WithTimeout(context.Background(), 5*time.Minute)
+	defer cut()
+	done := make(chan struct{})
+	w.tasks.Go(func() { defer close(done); p.run(ctx, ctx) })
+	<-began
+	w.nodes[0].with(func(p *process) { p.store.Hang(store.Shared) })
+	pause(8 * time.Second)
+	w.network.stall("pub", "uns-0", true)
+	pause(4 * time.Second)
+	w.nodes[0].with(func(p *process) { p.store.Heal(store.Shared) })
+	pause(500 * time.Millisecond)
+	w.network.stall("pub", "uns-0", false)
+	if leaves {
+		gone.Store(true)
+		w.network.moveThose(func(s *socket) bool { return s.a.name == "pub" })
+	}
+	<-done
+	pause(10 * time.Second)
+	end()
+	w.check()
+	if w.counted.OrderExcused == 0 {
+		w.violate("nothing was overtaken: %v", w.counted)
+	}
 }
 
 // The same device asks for less once its session is resumed, with its first packet: before
