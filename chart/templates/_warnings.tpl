@@ -58,7 +58,13 @@
 {{- end -}}
 {{- $service := .Values.uns.mqtt.service -}}
 {{- $embedded := .Values.uns.mqtt.embedded -}}
-{{- if and $embedded.limits.trustClientAddresses (ne $service.type "ClusterIP") (ne ($service.externalTrafficPolicy | default "Cluster") "Local") (not $embedded.proxyProtocol.trustedProxies) -}}
+{{- $own := or $embedded.proxyProtocol.trustedProxies (not $embedded.limits.trustClientAddresses) -}}
+{{- range $key, $on := dict "uns.mqtt.gateway" .Values.uns.mqtt.gateway.enabled "uns.mqtt.embedded.webSocket.ingress" $embedded.webSocket.ingress.enabled -}}
+  {{- if and $on (not $own) -}}
+    {{- $warnings = append $warnings (printf "uns.mqtt.embedded.limits.trustClientAddresses is true, and devices come by the addresses of %s's proxies: one that fails to sign in shuts out all behind its proxy, and maxConnectionsPerSource counts them as one. Set proxyProtocol.trustedProxies, where it sends that header, or trustClientAddresses false." $key) -}}
+  {{- end -}}
+{{- end -}}
+{{- if and (not $own) (ne $service.type "ClusterIP") (ne ($service.externalTrafficPolicy | default "Cluster") "Local") -}}
   {{- $warnings = append $warnings "uns.mqtt.embedded.limits.trustClientAddresses is true, and devices come by the addresses of nodes: one that fails to sign in shuts out all behind its node. Set uns.mqtt.service.externalTrafficPolicy Local, or proxyProtocol.trustedProxies." -}}
 {{- end -}}
 {{- $inline := false -}}

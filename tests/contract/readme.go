@@ -76,6 +76,27 @@ func flow(n *yaml.Node) {
 	}
 }
 
+// texts are, in words, what stands beside numbers.
+var texts = map[string]string{
+	`^[1-9][0-9]*(Mi|Gi|Ti)$`:   "a size such as 10Gi",
+	`^([1-9]|[1-9][0-9]|100)%$`: "a share such as 50%",
+}
+
+// number is the range of the numbers that the schema takes.
+func (v *Value) number() string {
+	low, hasLow := v.Schema["minimum"].(float64)
+	high, hasHigh := v.Schema["maximum"].(float64)
+	switch {
+	case hasLow && hasHigh && low == high:
+		return fmt.Sprintf("%.0f", low)
+	case hasLow && hasHigh:
+		return fmt.Sprintf("%.0f to %.0f", low, high)
+	case hasLow:
+		return fmt.Sprintf("%.0f or more", low)
+	}
+	return ""
+}
+
 // accepted says in words what the schema says.
 func (v *Value) accepted() string {
 	switch {
@@ -103,13 +124,12 @@ func (v *Value) accepted() string {
 		}
 		return strings.Join(all, ", ")
 	}
-	low, hasLow := v.Schema["minimum"].(float64)
-	high, hasHigh := v.Schema["maximum"].(float64)
-	switch {
-	case hasLow && hasHigh:
-		return fmt.Sprintf("%.0f to %.0f", low, high)
-	case hasLow:
-		return fmt.Sprintf("%.0f or more", low)
+	if number := v.number(); number != "" {
+		// Beside a number, a text: the number's range alone would deny it.
+		if pattern, ok := v.Schema["pattern"].(string); ok {
+			return number + ", or " + texts[pattern]
+		}
+		return number
 	}
 	if v.Default.Tag == "!!bool" {
 		return "true, false"
