@@ -64,9 +64,12 @@ func (l *localCluster) harm(ctx context.Context, f fault, replica string) (strin
 	if slices.Contains(harm[0], replica) && !slices.Contains(l.replicas, replica) {
 		return "", nil, fmt.Errorf("%s: no replica %q: there are %s", f.Name, replica, strings.Join(l.replicas, ", "))
 	}
-	all := func(ctx context.Context, commands [][]string) error {
-		for _, c := range commands {
-			if _, err := control.Ask(ctx, l.socket, c...); err != nil {
+	all := func(doing context.Context, commands [][]string) error {
+		for i, c := range commands {
+			if i > 0 && ctx.Err() != nil { // between two replicas it can be left
+				return ctx.Err()
+			}
+			if _, err := control.Ask(doing, l.socket, c...); err != nil {
 				return fmt.Errorf("localcluster %s: %w", strings.Join(c, " "), err)
 			}
 		}

@@ -20,7 +20,9 @@
 //  5. It writes drill-report.html, which needs nothing else to be looked at, and
 //     drill-report.json, and takes back what it made: sessions, the API client, faults.
 //
-// Interrupted, it heals what it broke, judges what there is and cleans up all the same; a
-// second interrupt ends it at once. Exit status: 0 every promise kept, 1 the drill could
-// not be done, 3 a promise was broken, 130 interrupted.
+// Interrupted (Ctrl-C, SIGTERM, a closed terminal, the end of a person's input), it heals
+// what it broke, judges what there is and cleans up all the same; interrupted again, it heals
+// and cleans up without a verdict; a third time it ends at once and says what it leaves.
+// Exit status: 0 every promise kept, 1 the drill could not be done, 3 a promise was broken,
+// 130 interrupted.
 package main

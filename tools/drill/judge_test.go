@@ -131,6 +131,10 @@ func TestOnlyWhatWasAcknowledgedWhileConnectedCountsForALiveSession(t *testing.T
 	if got := whileConnected([]int{1, 2, 3, 4, 5}, acked, events); !slices.Equal(got, []int{2, 5}) {
 		t.Errorf("missing while connected: %v, want [2 5]", got)
 	}
+	// The drill's own end.
+	if got := whileConnected([]int{1, 2, 3, 4, 5}, acked, append(events, device.Event{At: at.Add(91 * time.Second), What: "ended"})); !slices.Equal(got, []int{2}) {
+		t.Errorf("missing while connected, with an end: %v, want [2]", got)
+	}
 }
 
 func TestAWillIsDueFromTheLossOfItsConnectionOn(t *testing.T) {

@@ -10,14 +10,12 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
+	"maestrohub.io/uns/tools/interrupt"
 	"maestrohub.io/uns/tools/localcluster/control"
 )
 
@@ -25,7 +23,7 @@ import (
 const (
 	failed      = 1
 	brokenExit  = 3
-	interrupted = 130
+	interrupted = interrupt.Status
 )
 
 var (
@@ -34,13 +32,18 @@ var (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second one ends the process
-	err := command().ExecuteContext(ctx)
+	var remains traces
+	first, second, stop := interrupt.Contexts(func() {
+		fmt.Fprintln(os.Stderr, "\ndrill: ended at once")
+		remains.tell(os.Stderr)
+	})
+	defer stop()
+	err := command(second, &remains).ExecuteContext(first)
 	if err == nil {
 		return
 	}
 	fmt.Fprintln(os.Stderr, "drill:", err)
+	remains.tell(os.Stderr)
 	switch {
 	case errors.Is(err, errBroken):
 		os.Exit(brokenExit)
@@ -60,10 +63,13 @@ type flags struct {
 	rate                                    float64
 	calm                                    time.Duration
 	out                                     string
+
+	hurried context.Context // ends when nobody waits for a verdict any more
+	remains *traces
 }
 
-func command() *cobra.Command {
-	var o flags
+func command(hurried context.Context, remains *traces) *cobra.Command {
+	o := flags{hurried: hurried, remains: remains}
 	c := &cobra.Command{
 		Use: "drill <fault>...", Short: "Break an installation on purpose, and say whether every promise was kept",
 		Long: "Faults: all, or one or more of " + strings.Join(faultNames(), ", ") + ".\n\n" + listFaults(),
@@ -132,7 +138,7 @@ func (o *flags) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	say := &progress{out: os.Stdout, terminal: term.IsTerminal(int(os.Stdout.Fd())), begun: time.Now()}
+	say := newProgress(os.Stdout)
 	site, at, err := o.open(ctx, at, say)
 	if err != nil {
 		return err
@@ -141,13 +147,13 @@ func (o *flags) run(ctx context.Context, args []string) error {
 	if at.Client == "" || at.Secret == "" {
 		return errors.New("--client and --secret-file (or $DRILL_CLIENT and $DRILL_SECRET): the API client to sign in as")
 	}
-	d := &drill{site: site, at: at, faults: list, calm: o.calm, version: o.version, every: time.Duration(float64(time.Second) / o.rate),
+	d := &drill{hurried: o.hurried, remains: o.remains, site: site, at: at, faults: list, calm: o.calm, version: o.version, every: time.Duration(float64(time.Second) / o.rate),
 		rest: &rest{bases: at.HTTP, client: at.Client, secret: at.Secret, http: &http.Client{Transport: &http.Transport{TLSClientConfig: trust}}},
 		dial: o.dialer(trust), say: say}
 	r, err := d.run(ctx)
 	if err != nil && len(r.Promises) == 0 {
 		if ctx.Err() != nil {
-			return errInterrupted
+			return errors.Join(errInterrupted, d.left)
 		}
 		return err
 	}
@@ -172,6 +178,7 @@ func (o *flags) open(ctx context.Context, at places, say *progress) (site, place
 	case o.cluster != "" && o.kubeconfig != "":
 		return nil, at, errors.New("--cluster and --kubeconfig: one of them")
 	case o.cluster != "":
+		say.event("asking the local cluster at %s where it is; one that still starts answers when it has", o.cluster)
 		return openCluster(ctx, o.cluster)
 	case o.kubeconfig != "":
 		at.MQTT, at.HTTP = o.mqtt, o.http

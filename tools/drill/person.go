@@ -20,6 +20,7 @@ type person struct {
 
 var (
 	errNobody  = errors.New("nobody is there to break anything: run in a terminal, or give --cluster or --kubeconfig")
+	errGone    = errors.New("nobody answers any more (end of input)")
 	errLeftOut = errors.New("by the person who was asked")
 )
 
@@ -68,13 +69,15 @@ func (p *person) harm(ctx context.Context, f fault, replica string) (string, fun
 
 // wait asks for something and waits until it is said to be done.
 func (p *person) wait(ctx context.Context, what, how string, mayLeave bool) error {
+	// What is typed is not to be wiped by the line that changes.
+	defer p.say.still()()
 	p.say.ask("%s\n    %s.", what, how)
 	for {
 		select {
 		case line, ok := <-p.lines:
 			switch {
 			case !ok:
-				return errNobody
+				return errGone
 			case line == "":
 				return nil
 			case mayLeave && line == "s":

@@ -4,8 +4,11 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"sync"
 	"time"
+
+	"golang.org/x/term"
 
 	"maestrohub.io/uns/tests/device/fleet"
 )
@@ -15,10 +18,38 @@ import (
 type progress struct {
 	out      io.Writer
 	terminal bool
+	width    func() int // of the terminal
 	begun    time.Time
 
-	mu   sync.Mutex
-	line bool // the last line is the changing one
+	mu    sync.Mutex
+	line  bool // the last line is the changing one
+	asked int  // somebody is, and types
+}
+
+// newProgress says it to a file. A terminal that knows no control sequences is none.
+func newProgress(out *os.File) *progress {
+	p := &progress{out: out, begun: time.Now(), terminal: term.IsTerminal(int(out.Fd())) && os.Getenv("TERM") != "dumb"}
+	p.width = func() int {
+		width, _, err := term.GetSize(int(out.Fd()))
+		if err != nil || width < 2 { // a terminal that does not say
+			return 80
+		}
+		return width
+	}
+	return p
+}
+
+// still keeps the changing line away until moving is called.
+func (p *progress) still() (moving func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.wipe()
+	p.asked++
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.asked--
+	}
 }
 
 func (p *progress) event(format string, a ...any) {
@@ -75,14 +106,22 @@ func (p *progress) follow(ctx context.Context, f *fleet.Fleet) {
 			}
 		}
 		text := fmt.Sprintf("%6.1f s  %d values acknowledged, %.0f/s; %d of %d devices connected", time.Since(p.begun).Seconds(), acked, rate, connected, devices)
-		p.mu.Lock()
+		p.moves(text)
+	}
+}
+
+// moves shows the changing line. One that is wider than the terminal would be wiped in part
+// only.
+func (p *progress) moves(text string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case p.asked > 0:
+	case p.terminal:
 		p.wipe()
-		if p.terminal {
-			fmt.Fprint(p.out, text)
-			p.line = true
-		} else {
-			fmt.Fprintln(p.out, text)
-		}
-		p.mu.Unlock()
+		fmt.Fprint(p.out, text[:min(len(text), p.width()-1)])
+		p.line = true
+	default:
+		fmt.Fprintln(p.out, text)
 	}
 }

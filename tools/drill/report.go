@@ -140,7 +140,7 @@ func (r *Report) fill(f *fleet.Fleet, sights []sight, stored map[string]map[stri
 				}
 				pair := Pair{Session: s.ID, Publisher: p.ID, Live: s.Clean, Record: device.Compare(s, f.Received(i), p)}
 				if s.Clean {
-					pair.MissingWhileConnected = whileConnected(pair.Missing, p.Acked(), s.Events())
+					pair.MissingWhileConnected = whileConnected(pair.Missing, p.Acked(), append(s.Events(), device.Event{At: r.PublishingEnded, What: "ended"}))
 				}
 				r.Pairs = append(r.Pairs, pair)
 			}
@@ -211,7 +211,8 @@ const overviewAge = 5 * time.Second
 
 // whileConnected are the missing values that were acknowledged while the session was
 // connected for a while and stayed so for a while. What is acknowledged about when its
-// own connection ends may be missed: the replica that died had it.
+// own connection ends may be missed: the replica that died had it, or the drill ended, which
+// waits for saved sessions alone.
 func whileConnected(missing []int, acked map[int]time.Time, events []device.Event) (list []int) {
 	const margin = 3 * time.Second
 	for _, n := range missing {

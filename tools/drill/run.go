@@ -16,6 +16,9 @@ import (
 
 // drill is one drill, from begin to verdict.
 type drill struct {
+	hurried context.Context // ends when nobody waits for a verdict any more
+	remains *traces
+
 	site   site
 	at     places
 	rest   *rest
@@ -31,6 +34,7 @@ type drill struct {
 	replicas  []string
 	workspace string
 	secret    string
+	left      error // why the API client could not be deleted
 	fleet     *fleet.Fleet
 	observer  *observer
 }
@@ -43,6 +47,13 @@ const wholeWithin = 3 * time.Minute
 // gone (1.7 T), willStopGrace, and a sweep; T of 20 s and some room.
 const willsWithin = 2 * time.Minute
 
+// takenBack bounds how long it may take to delete the drill's API client, hurriedBack what
+// is taken back once it was interrupted twice.
+const (
+	takenBack   = time.Minute
+	hurriedBack = 15 * time.Second
+)
+
 // run does the drill and returns its report. A drill that could not be begun, or whose own
 // devices failed, is an error; what the broker did is in the report.
 func (d *drill) run(ctx context.Context) (r *Report, err error) {
@@ -52,8 +63,8 @@ func (d *drill) run(ctx context.Context) (r *Report, err error) {
 		return r, err
 	}
 	d.id = "drill-" + hex.EncodeToString(id)
-	// What is cleaned up is cleaned up when interrupted too.
-	after := context.WithoutCancel(ctx)
+	// The verdict comes also when interrupted, unless interrupted again.
+	after := d.hurried
 
 	d.say.event("asking the REST API at %s how the cluster is", strings.Join(d.at.HTTP, ", "))
 	v, err := d.rest.reached(ctx)
@@ -74,18 +85,29 @@ func (d *drill) run(ctx context.Context) (r *Report, err error) {
 	if why := unlinked(v); why != "" {
 		return r, fmt.Errorf("the cluster is not whole before the drill: %s; the page at %s/ says more", why, d.at.HTTP[0])
 	}
-	if d.secret, d.workspace, err = d.rest.addClient(ctx, d.id); err != nil {
+	deleted := d.remains.leave("the API client %s: `broker client delete %s` where a replica runs, or DELETE /api/v1/api-clients/%s, deletes it; its saved sessions end when they expire", d.id, d.id, d.id)
+	defer func() {
+		if refused := (*problem)(nil); d.secret == "" && errors.As(err, &refused) { // there is none
+			deleted()
+			return
+		}
+		if d.left = d.deleteClient(); d.left == nil {
+			deleted()
+		}
+		err = errors.Join(err, d.left)
+	}()
+	// Waited for, also when interrupted: whether it was made would not be known.
+	if d.secret, d.workspace, err = d.rest.addClient(d.hurried, d.id); err != nil {
 		return r, fmt.Errorf("make an API client for the devices: %w", err)
 	}
-	defer func() {
-		if e := d.rest.deleteClient(after, d.id); e != nil {
-			err = errors.Join(err, fmt.Errorf("delete the API client %s: %w", d.id, e))
-		}
-	}()
 	told := context.AfterFunc(ctx, func() {
-		d.say.event("interrupted: what is broken is ended, what there is is judged; interrupted again, the drill ends at once and leaves the API client %s", d.id)
+		d.say.event("interrupted: what is broken is ended, what there is is judged; once more: without a verdict")
 	})
 	defer told()
+	hurried := context.AfterFunc(d.hurried, func() {
+		d.say.event("interrupted again: what is broken is ended, the API client %s deleted; once more ends the drill at once", d.id)
+	})
+	defer hurried()
 	if err := d.answered(ctx); err != nil {
 		return r, err
 	}
@@ -99,7 +121,7 @@ func (d *drill) run(ctx context.Context) (r *Report, err error) {
 	if err != nil {
 		return r, fmt.Errorf("start the devices: %w", err)
 	}
-	defer d.endSessions(after)
+	defer d.endSessions()
 	defer d.fleet.Close()
 	watching, stop := context.WithCancel(after)
 	defer stop()
@@ -124,7 +146,10 @@ func (d *drill) run(ctx context.Context) (r *Report, err error) {
 		d.fleet.CutOff()
 		r.Faults = append(r.Faults, done)
 	}
-	r.Interrupted = ctx.Err() != nil
+	r.Interrupted = ctx.Err() != nil || errors.Is(err, errGone)
+	if r.Interrupted && ctx.Err() == nil {
+		d.say.event("%v: what is broken is ended, what there is is judged", errGone)
+	}
 	if err != nil && !r.Interrupted {
 		return r, err
 	}
@@ -159,8 +184,15 @@ func (d *drill) fault(ctx context.Context, f fault) (done Fault, err error) {
 	} else {
 		d.say.event("%s", f.Title)
 	}
+	ended := func() {}
+	if f.Undo != "" {
+		ended = d.remains.leave("%s: %s", done.Title, on(f.Undo, replica))
+	}
 	done.Begun = time.Now()
 	did, heal, err := d.site.harm(ctx, f, replica)
+	if err != nil || heal == nil { // it is not broken, or ends by itself
+		ended()
+	}
 	if errors.Is(err, errCannot) || errors.Is(err, errLeftOut) {
 		done.Skipped = err.Error()
 		d.say.event("  left out: %v", err)
@@ -174,7 +206,11 @@ func (d *drill) fault(ctx context.Context, f fault) (done Fault, err error) {
 	healed := heal == nil
 	defer func() {
 		if !healed {
-			err = errors.Join(err, heal(context.WithoutCancel(ctx)))
+			if e := heal(context.WithoutCancel(ctx)); e == nil {
+				ended()
+			} else if !errors.Is(e, errGone) { // who has left was told
+				err = errors.Join(err, e)
+			}
 		}
 	}()
 	since := done.Begun
@@ -188,6 +224,7 @@ func (d *drill) fault(ctx context.Context, f fault) (done Fault, err error) {
 		if err := heal(context.WithoutCancel(ctx)); err != nil {
 			return done, fmt.Errorf("%s: end it: %w", f.Name, err)
 		}
+		ended()
 	}
 	done.Ended = time.Now()
 	if f.Blocks || f.Name == "upgrade" {
@@ -284,10 +321,22 @@ func (d *drill) finish(ctx context.Context, r *Report) error {
 	return nil
 }
 
-// endSessions takes the saved sessions back. What is left ends with the API client.
-func (d *drill) endSessions(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+// deleteClient deletes the drill's API client.
+func (d *drill) deleteClient() error {
+	ctx, cancel := context.WithTimeout(context.Background(), takenBack)
 	defer cancel()
+	defer context.AfterFunc(d.hurried, func() { time.AfterFunc(hurriedBack, cancel) })()
+	if err := d.rest.deleteClient(ctx, d.id); err != nil {
+		return fmt.Errorf("delete the API client %s: %w", d.id, err)
+	}
+	return nil
+}
+
+// endSessions takes the saved sessions back, which the end of their API client does not.
+func (d *drill) endSessions() {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	defer context.AfterFunc(d.hurried, func() { time.AfterFunc(hurriedBack, cancel) })()
 	if err := d.fleet.EndSessions(ctx); err != nil {
 		d.say.event("%v", err)
 	}
