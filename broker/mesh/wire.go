@@ -8,10 +8,13 @@ import (
 )
 
 // wire is the connection below TLS. TLS writes and reads one record of 16 KiB at a time; wire gathers what
-// it writes until flush, and reads as much as there is.
+// it writes until flush, and reads as much as there is. Of a large frame it does not gather more than
+// keptBytes: the other end would hear nothing while the whole of it is encrypted.
 type wire struct {
 	net.Conn
 	in *bufio.Reader
+
+	flushing sync.Mutex // before mu; held while what was gathered is written, so that it stays in order
 
 	mu      sync.Mutex
 	gather  bool // else writes go straight through: during the handshake
@@ -33,7 +36,13 @@ func (w *wire) Write(b []byte) (int, error) {
 		return w.Conn.Write(b)
 	}
 	w.pending = append(w.pending, b...)
+	full := len(w.pending) >= keptBytes
 	w.mu.Unlock()
+	if full {
+		if err := w.flush(); err != nil {
+			return 0, err
+		}
+	}
 	return len(b), nil
 }
 
@@ -44,12 +53,17 @@ func (w *wire) gathering() {
 	w.mu.Unlock()
 }
 
-// flush writes what was gathered. One goroutine calls it.
+// flush writes what was gathered.
 func (w *wire) flush() error {
+	w.flushing.Lock()
+	defer w.flushing.Unlock()
 	w.mu.Lock()
 	b := w.pending
 	w.pending = w.spare[:0]
 	w.mu.Unlock()
+	if len(b) == 0 {
+		return nil
+	}
 	_, err := w.Conn.Write(b)
 	if cap(b) > keptBytes {
 		b = nil
