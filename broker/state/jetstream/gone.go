@@ -21,32 +21,23 @@ var errGone = errors.New("deleted while this replica runs; restart all replicas,
 const goneFor = 10 * time.Second
 
 // openedStreams are the streams that a store has opened. Guarded by the store's lock.
-type openedStreams struct {
-	all    []*openedStream
-	next   int             // the one whose turn it is to be asked when it was made
-	back   []*openedStream // were missing for a while: asked first
-	asking bool
-}
+type openedStreams struct{ all []*openedStream }
 
 type openedStream struct {
 	name    string
-	created time.Time
 	missing time.Time // since when; zero: it is there
 	gone    bool      // for good
 }
 
-func (o *openedStreams) add(name string, created time.Time) {
-	o.all = append(o.all, &openedStream{name: name, created: created})
-}
+func (o *openedStreams) add(name string) { o.all = append(o.all, &openedStream{name: name}) }
 
 // whole fails while a stream is missing that this store has opened. One that was
-// missing for goneFor, or was made again, stays gone for this store: the sequences of
-// the new one begin anew, and what this replica knows of the old one fits it no more.
+// missing for goneFor stays gone for this store: whoever made it again began its
+// sequences anew, and what this replica knows of the old one fits it no more.
 //
-// A stream that is made again at once is missing in no listing. It tells by when it was
-// made, which one of them is asked for each time.
+// When a stream was made tells nothing: servers that have restored it from a backup each
+// name another time, so that it would be taken for another one whenever its leader moves.
 func (s *Store) whole(ctx context.Context) error {
-	s.askOne()
 	there, err := s.streamNames(ctx)
 	if err != nil {
 		return err
@@ -57,10 +48,8 @@ func (s *Store) whole(ctx context.Context) error {
 	for _, o := range s.opened.all {
 		switch {
 		case o.gone:
-		case there[o.name] && o.missing.IsZero():
-		case there[o.name] && time.Since(o.missing) < goneFor:
+		case there[o.name] && (o.missing.IsZero() || time.Since(o.missing) < goneFor):
 			o.missing = time.Time{}
-			s.opened.back = append(s.opened.back, o)
 		case o.missing.IsZero():
 			o.missing = time.Now()
 		default:
@@ -75,39 +64,6 @@ func (s *Store) whole(ctx context.Context) error {
 	}
 	slices.Sort(missing)
 	return fmt.Errorf("%w: %s %w", state.ErrUnavailable, strings.Join(missing, " and "), errGone)
-}
-
-// askFor bounds how long a stream is waited for to say when it was made.
-const askFor = 30 * time.Second
-
-// askOne asks one stream when it was made, unless another is being asked. Nobody waits for
-// it: one whose leader does not answer is nobody's concern but its users'.
-func (s *Store) askOne() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	o := &s.opened
-	if o.asking || len(o.all) == 0 {
-		return
-	}
-	var stream *openedStream
-	if len(o.back) > 0 {
-		stream, o.back = o.back[0], o.back[1:]
-	} else {
-		stream = o.all[o.next%len(o.all)]
-		o.next++
-	}
-	o.asking = true
-	go func() {
-		ctx, cancel := context.WithTimeout(context.Background(), askFor)
-		defer cancel()
-		info, err := s.shared.info(ctx, stream.name)
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		o.asking = false
-		if err == nil && !info.Created.Equal(stream.created) {
-			stream.gone = true
-		}
-	}()
 }
 
 // streamNames are the account's streams.

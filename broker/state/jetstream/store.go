@@ -89,7 +89,7 @@ func (s *Store) bucket(ctx context.Context, name string) (*bucket, error) {
 	}
 	b = newBucket(s, s.shared, name)
 	b.seen(info.State.Last)
-	s.opened.add(b.stream, info.Created)
+	s.opened.add(b.stream)
 	b.changes = &changes{bucket: b, watches: map[*watch]struct{}{}}
 	b.feed = &feed{
 		conn: s.shared, stream: b.stream, subject: watchPrefix + name + ".>", every: time.Second,
@@ -124,7 +124,7 @@ func (s *Store) Log(ctx context.Context, workspaceID string) (state.Log, error) 
 	}
 	l = newLog(s, workspaceID)
 	l.seen(info.State.Last)
-	s.opened.add(l.stream, info.Created)
+	s.opened.add(l.stream)
 	s.logs[workspaceID] = l
 	return l, nil
 }

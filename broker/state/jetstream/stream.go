@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -66,9 +65,8 @@ func (s *Store) logConfig(workspaceID string) jetstream.StreamConfig {
 }
 
 type streamInfo struct {
-	Config  jetstream.StreamConfig `json:"config"`
-	Created time.Time              `json:"created"`
-	State   struct {
+	Config jetstream.StreamConfig `json:"config"`
+	State  struct {
 		Messages uint64 `json:"messages"`
 		Bytes    int64  `json:"bytes"`
 		First    uint64 `json:"first_seq"`
