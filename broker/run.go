@@ -61,10 +61,14 @@ func run(ctx context.Context, file, host string, out, log io.Writer) error {
 		return logged{err}
 	}
 	logger := replica.NewLogger(log, c.Log)
-	r, err := replica.New(c, logger, release())
-	if err == nil {
+	r, err := replica.New(ctx, c, logger, release())
+	switch {
+	case err == nil:
 		go collectSeldom(ctx)
 		err = r.Run(ctx)
+	case ctx.Err() != nil:
+		logger.Info("embedded broker: stopped before it had started", "error", err)
+		return nil
 	}
 	return logAtEnd(logger, err)
 }
@@ -76,7 +80,7 @@ func runTrial(ctx context.Context, c *config.Config, out, log io.Writer) error {
 	if err := prepareTrial(c); err != nil {
 		return logAtEnd(logger, err)
 	}
-	r, err := replica.New(c, logger, release())
+	r, err := replica.New(ctx, c, logger, release())
 	if err != nil {
 		return logAtEnd(logger, err)
 	}

@@ -119,16 +119,17 @@ func New(o Options) *API {
 
 // Server returns an HTTP server for the handler, with every bound against slow
 // and oversize requests set; the caller gives it a listener and shuts it down.
-func (a *API) Server(handler http.Handler) *http.Server {
+// WriteWait is that of Options.
+func Server(handler http.Handler, writeWait time.Duration, log *slog.Logger) *http.Server {
 	return &http.Server{
 		Handler:           handler,
 		ReadHeaderTimeout: readHeaderTimeout,
 		ReadTimeout:       readTimeout,
-		WriteTimeout:      readTimeout + a.o.WriteWait,
+		WriteTimeout:      readTimeout + writeWait,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
 		// What net/http has to say is about one peer's connection (a failed TLS
 		// handshake); panics do not get there, guarded reports them.
-		ErrorLog: slog.NewLogLogger(a.o.Log.Handler(), slog.LevelDebug),
+		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
 }

@@ -1,12 +1,14 @@
 package api
 
 import (
+	"log/slog"
 	"net/http"
 	"runtime/debug"
 	"strconv"
 	"time"
 
 	"maestrohub.io/uns/broker/access"
+	"maestrohub.io/uns/broker/metrics"
 )
 
 // The scopes the API asks for, one per route.
@@ -87,6 +89,26 @@ func (a *API) Handler() http.Handler {
 	for _, path := range []string{"/{$}", "/page/{file}"} {
 		mux.HandleFunc("GET "+path, limited(a.slots, a.page)) // files for a browser, not of the document
 	}
+	return a.guarded(mux)
+}
+
+// Starting serves the network while the replica's stores are not open: its health, its
+// metrics, and to everything else what it waits for. Ready is that of Options.
+func Starting(ready func() error, m *metrics.Metrics, log *slog.Logger) http.Handler {
+	a := New(Options{Ready: ready, Metrics: m, Log: log})
+	mux := http.NewServeMux()
+	for _, r := range a.routes() {
+		if r.probe {
+			mux.HandleFunc(r.method+" "+r.path, a.counted(r, r.open))
+		}
+	}
+	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
+		said := "the replica is there in a moment"
+		if err := ready(); err != nil {
+			said = publicReason(err)
+		}
+		refuse(http.StatusServiceUnavailable, codeUnavailable, "%s", said).after(retrySoon).write(w)
+	})
 	return a.guarded(mux)
 }
 

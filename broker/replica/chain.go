@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
 
 	"maestrohub.io/uns/broker/access"
 	"maestrohub.io/uns/broker/api"
@@ -146,14 +147,18 @@ func (r *Replica) openAPI() {
 	r.api = api.New(api.Options{
 		Access: r.access, History: r.historian, Values: r.ingest, Retained: r.retained, Grammar: r.grammar(), Metrics: r.metrics, Log: r.log,
 		Ready: r.ready, Status: r.status, Overview: r.overview, Connections: r.connections, TrustClientAddresses: r.config.Limits.TrustClientAddresses,
-		// A write is answered with what the chain says in the end, so it waits as long
-		// as the chain may take, and a little more.
-		WriteWait: r.config.Historian.RetryBudget + r.config.SessionLogAppendWait + headroom,
+		WriteWait: r.writeWait(),
 	})
 	m := r.metrics
 	m.RetainedMessages.From(func() float64 { return float64(r.retained.Len()) })
 	m.FormatUnreadable.From(func() float64 { return float64(cluster.NewerMet() + value.NewerMet()) })
 	m.HistorianBytes.FromKnown(func() (float64, bool) { return bytesBelow(r.historyDir()) })
+}
+
+// writeWait is how long a write waits for its outcomes: it is answered with what the chain
+// says in the end, so as long as the chain may take, and a little more.
+func (r *Replica) writeWait() time.Duration {
+	return r.config.Historian.RetryBudget + r.config.SessionLogAppendWait + headroom
 }
 
 // CheckFiles reads the files a configuration names as a start would, and returns

@@ -6,11 +6,12 @@
 //
 // The life of a replica:
 //
-//  1. New opens what must be there to serve at all, from the bottom up: the shared
-//     state, the historian, API clients, the model, retained messages, the server
-//     and the chain between them. An error names what failed; what was opened is
-//     closed again.
-//  2. Run opens the listeners (Started says when all of them are), then serves
+//  1. New opens the HTTP listener, which says that the replica lives and what its
+//     start waits for, and then what must be there to serve at all, from the bottom
+//     up: the shared state, the historian, API clients, retained messages, the server
+//     and the chain between them. NATS that does not answer is waited for; an error
+//     names what failed, and what was opened is closed again.
+//  2. Run opens the other listeners (Started says when all are open), then serves
 //     until its context ends.
 //  3. The stop is in order and bounded (StopBound): no new connections; DISCONNECT
 //     0x8B to every MQTT 5 client and an end to the others; what they had sent goes

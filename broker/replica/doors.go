@@ -8,38 +8,74 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"maestrohub.io/uns/broker/api"
 	"maestrohub.io/uns/broker/listener"
 )
 
+// front is the HTTP listener, which is open before the stores are: whoever starts
+// replicas learns that this one lives, and what it waits for. Nobody restarts a replica
+// that only waits, and a restart would cure nothing.
+type front struct {
+	server  *http.Server
+	address string
+	// now answers: first how the start goes, then the API.
+	now     atomic.Pointer[http.Handler]
+	serving sync.WaitGroup
+	// failed gets the error of a server that ended by itself, this one or the operator's.
+	failed chan error
+}
+
+// ServeHTTP implements http.Handler.
+func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) { (*f.now.Load()).ServeHTTP(w, r) }
+
+// openFront opens the HTTP listener and says there how the start goes.
+func (r *Replica) openFront(context.Context) error {
+	if r.parts.Unlistening {
+		return nil
+	}
+	l, err := net.Listen("tcp", r.config.HTTP.Listen)
+	if err != nil {
+		return fmt.Errorf("listen for HTTP on %s: %w", r.config.HTTP.Listen, err)
+	}
+	f := &front{address: l.Addr().String(), failed: make(chan error, 2)}
+	if r.webCertificates != nil {
+		l = tls.NewListener(l, r.webCertificates.Server())
+	}
+	starting := api.Starting(r.ready, r.metrics, r.log)
+	f.now.Store(&starting)
+	f.server = api.Server(f, r.writeWait(), r.log)
+	f.serving.Go(func() { serveHTTP(f.server, l, f.failed) })
+	r.log.Info("listening", "listener", "http", "address", f.address)
+	r.front = f
+	r.closers = append(r.closers, func() error {
+		_ = f.server.Close() // shut has been asked for before, if anybody was served
+		f.serving.Wait()
+		return nil
+	})
+	return nil
+}
+
 // doors are the ways in that are open while the replica runs.
 type doors struct {
 	mqtt  *listener.Listener // nil, as the servers, of a replica that does not listen
-	http  *http.Server
+	front *front
 	admin *http.Server
 	// addresses of all of them by name: the transports, "http" and "admin".
 	addresses map[string]string
 	serving   sync.WaitGroup
-	// failed gets the error of a server that ended by itself.
-	failed chan error
+	failed    <-chan error // front's
 }
 
-// openDoors opens every listener or none.
+// openDoors opens every listener or none, and has the one for HTTP serve the API.
 func (r *Replica) openDoors() (*doors, error) {
-	d := &doors{addresses: map[string]string{}, failed: make(chan error, 2)}
+	d := &doors{addresses: map[string]string{}}
 	if r.parts.Unlistening {
 		return d, nil
 	}
-	web, err := net.Listen("tcp", r.config.HTTP.Listen)
-	if err != nil {
-		return nil, fmt.Errorf("listen for HTTP on %s: %w", r.config.HTTP.Listen, err)
-	}
-	d.addresses["http"] = web.Addr().String()
-	if r.webCertificates != nil {
-		web = tls.NewListener(web, r.webCertificates.Server())
-	}
+	d.front, d.failed, d.addresses["http"] = r.front, r.front.failed, r.front.address
 	// A broker without its operator's socket still serves devices; the path may be
 	// too long, or the volume may know no sockets.
 	socket, err := listenAdmin(r.config.DataDir)
@@ -50,7 +86,6 @@ func (r *Replica) openDoors() (*doors, error) {
 	}
 	d.mqtt, err = listener.New(r.listenerOptions(), r.server.Handle)
 	if err != nil {
-		_ = web.Close()
 		if socket != nil {
 			_ = socket.Close()
 		}
@@ -59,11 +94,11 @@ func (r *Replica) openDoors() (*doors, error) {
 	for transport, address := range d.mqtt.Addrs() {
 		d.addresses[transport] = address.String()
 	}
-	d.http = r.api.Server(r.api.Handler())
-	d.serve(d.http, web)
+	serving := r.api.Handler()
+	d.front.now.Store(&serving)
 	if socket != nil {
-		d.admin = r.api.Server(r.api.AdminHandler())
-		d.serve(d.admin, socket)
+		d.admin = api.Server(r.api.AdminHandler(), r.writeWait(), r.log)
+		d.serving.Go(func() { serveHTTP(d.admin, socket, r.front.failed) })
 	}
 	return d, nil
 }
@@ -88,18 +123,21 @@ func (r *Replica) listenerOptions() listener.Options {
 	return o
 }
 
-func (d *doors) serve(s *http.Server, l net.Listener) {
-	d.serving.Go(func() {
-		if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-			d.failed <- fmt.Errorf("serve HTTP on %s: %w", l.Addr(), err)
-		}
-	})
+// serveHTTP serves until the server is shut; failed gets why it ended before that.
+func serveHTTP(s *http.Server, l net.Listener, failed chan<- error) {
+	if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		failed <- fmt.Errorf("serve HTTP on %s: %w", l.Addr(), err)
+	}
 }
 
 // shut answers the HTTP requests under way and closes what is left at the end of ctx.
 func (d *doors) shut(ctx context.Context) {
 	var both sync.WaitGroup
-	for _, s := range []*http.Server{d.http, d.admin} {
+	servers := []*http.Server{d.admin}
+	if d.front != nil {
+		servers = append(servers, d.front.server)
+	}
+	for _, s := range servers {
 		if s == nil {
 			continue
 		}

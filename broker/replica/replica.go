@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -30,10 +31,6 @@ import (
 // StopBound is the longest a stop takes, within the 30 s Kubernetes gives it.
 const StopBound = 25 * time.Second
 
-// openBound is the longest the stores may take to open, a recovery after a crash
-// included.
-const openBound = 2 * time.Minute
-
 // Replica is one replica of the broker. Its parts are set by New and never change.
 type Replica struct {
 	config  *config.Config
@@ -54,6 +51,7 @@ type Replica struct {
 	server    *server.Server
 	ingest    *ingest.Ingest
 	api       *api.API
+	front     *front  // nil of a replica that does not listen
 	seeder    *seeder // nil without a clients file
 	probes    []*probe
 	overviews overviews
@@ -63,18 +61,20 @@ type Replica struct {
 
 	// closers are called in reverse, at the end of Run or of a New that failed.
 	closers  []func() error
+	opening  atomic.Pointer[opening] // what a start is at, while doors is nil
 	started  chan struct{}
 	doors    atomic.Pointer[doors] // nil until they are open
 	stopping atomic.Bool
 }
 
-// New builds a replica and opens its stores. It listens to nothing yet.
-func New(c *config.Config, log *slog.Logger, version string) (*Replica, error) {
-	return Assemble(c, log, version, Parts{})
+// New builds a replica and opens its stores. It waits for those that do not answer until
+// ctx is done, and says so at /health/ready; it serves nobody yet.
+func New(ctx context.Context, c *config.Config, log *slog.Logger, version string) (*Replica, error) {
+	return Assemble(ctx, c, log, version, Parts{})
 }
 
 // Assemble is New with parts of the caller's.
-func Assemble(c *config.Config, log *slog.Logger, version string, parts Parts) (*Replica, error) {
+func Assemble(ctx context.Context, c *config.Config, log *slog.Logger, version string, parts Parts) (*Replica, error) {
 	r := &Replica{config: c, log: slog.New(withPrefix(log.Handler())), version: version, id: c.ReplicaID, begun: time.Now(),
 		metrics: metrics.New(), parts: parts, started: make(chan struct{})}
 	if r.id == "" {
@@ -84,7 +84,7 @@ func Assemble(c *config.Config, log *slog.Logger, version string, parts Parts) (
 		}
 		r.id = host
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), openBound)
+	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	if err := r.open(ctx); err != nil {
 		r.giveUp()
@@ -108,29 +108,39 @@ func (r *Replica) giveUp() {
 	}
 }
 
-// open makes the parts from the bottom up.
+// open makes the parts from the bottom up, behind an HTTP listener that says how far it is.
+// What needs no store comes first: what is wrong with it is known at once.
 func (r *Replica) open(ctx context.Context) error {
-	for _, step := range []func(context.Context) error{r.openStores, r.openAccess, r.openModel, r.openCertificates, r.openChain, r.openMember} {
-		if err := step(ctx); err != nil {
+	var telling sync.WaitGroup
+	defer telling.Wait()
+	over, cancel := context.WithCancel(ctx)
+	defer cancel()
+	telling.Go(func() { r.tellOpening(over) })
+	for _, s := range []struct {
+		does string
+		open func(context.Context) error
+	}{
+		{"reading the certificates", r.openCertificates},
+		{"listening for HTTP", r.openFront},
+		{"reading the model", r.openModel},
+		{"opening the shared state", r.openState},
+		{"opening the historian", r.openHistorian},
+		{"reading the API clients", r.openAccess},
+		{"reading the retained messages", r.openChain},
+		{"joining the cluster", r.openMember},
+	} {
+		r.opening.Store(&opening{does: s.does, since: time.Now(), shared: r.shared})
+		if err := s.open(ctx); err != nil {
 			return err
 		}
 	}
 	r.openAPI()
-	return nil
-}
-
-func (r *Replica) openStores(ctx context.Context) error {
-	if err := r.openState(); err != nil {
-		return err
-	}
-	if err := r.openHistorian(ctx); err != nil {
-		return err
-	}
 	r.probes = []*probe{{name: stateProbe, check: r.store.Probe}, {name: historianProbe, check: r.historian.Check}}
+	r.opening.Store(&opening{does: "opening the listeners", since: time.Now(), shared: r.shared})
 	return nil
 }
 
-func (r *Replica) openState() error {
+func (r *Replica) openState(context.Context) error {
 	c := r.config
 	switch {
 	case r.parts.Shared != nil:

@@ -57,7 +57,7 @@ func start(t *testing.T, c *config.Config) *running {
 	t.Helper()
 	r := &running{log: &lockedBuffer{}}
 	var err error
-	if r.Replica, err = New(c, NewLogger(r.log, c.Log), "test"); err != nil {
+	if r.Replica, err = New(t.Context(), c, NewLogger(r.log, c.Log), "test"); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())

@@ -41,7 +41,11 @@ func (r *Replica) Run(ctx context.Context) (err error) {
 		return errors.Join(err, r.server.Stop(bound), r.ingest.Stop(bound))
 	}
 	r.doors.Store(doors)
+	_ = r.ready() // keeps the gauge
 	for _, l := range doors.listeners() {
+		if l.Name == "http" {
+			continue // since New
+		}
 		r.log.Info("listening", "listener", l.Name, "address", l.Address)
 	}
 	if r.member == nil {

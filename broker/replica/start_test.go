@@ -85,7 +85,7 @@ func TestAStartThatCannotBeNamesWhyAndLeavesNothingOpen(t *testing.T) {
 			c := ephemeral(filepath.Join(t.TempDir(), "data"))
 			k.change(c)
 			log := &lockedBuffer{}
-			r, err := New(c, NewLogger(log, c.Log), "test")
+			r, err := New(t.Context(), c, NewLogger(log, c.Log), "test")
 			if err == nil {
 				err = r.Run(t.Context())
 			}

@@ -26,6 +26,9 @@ func (r *Replica) unready() error {
 	if r.stopping.Load() {
 		return errStopping
 	}
+	if r.doors.Load() == nil {
+		return r.opening.Load().waits()
+	}
 	for _, p := range r.probes {
 		if err := p.state(); err != nil {
 			return err

@@ -87,7 +87,7 @@ func open(dir string, change func(*config.Config)) (*Broker, error) {
 		change(c)
 	}
 	b := &Broker{Config: c, ended: make(chan struct{})}
-	if b.Replica, err = replica.New(c, replica.NewLogger(&b.log, c.Log), "test"); err != nil {
+	if b.Replica, err = replica.New(context.Background(), c, replica.NewLogger(&b.log, c.Log), "test"); err != nil {
 		return nil, fmt.Errorf("start a broker: %w", err)
 	}
 	ctx, stop := context.WithCancel(context.Background())

@@ -112,7 +112,7 @@ func (p *process) run(ctx context.Context, mesh net.Listener) {
 		Mesh: &replica.MeshParts{Listener: mesh, Certificate: certificate(), Dial: func(ctx context.Context, to string) (net.Conn, error) {
 			return n.w.network.dial(ctx, p.host, to)
 		}}}
-	r, err := replica.Assemble(n.w.configuration(n.name), n.w.trace.logger(n.name, p.heard), "simulated", parts)
+	r, err := replica.Assemble(ctx, n.w.configuration(n.name), n.w.trace.logger(n.name, p.heard), "simulated", parts)
 	if err != nil {
 		_ = mesh.Close()
 		n.w.trace.say("%s: did not start: %v", n.name, err)

@@ -115,17 +115,22 @@ func (s *Site) Replica(t *testing.T, id string, change func(*config.Config)) *mq
 func (s *Site) Begin(t *testing.T, id string, change func(*config.Config)) *mqtttest.Broker {
 	t.Helper()
 	return mqtttest.Start(t, func(c *config.Config) {
-		c.ReplicaID = id
-		c.MemberTTL = memberTTL
-		for _, u := range s.URLs("BROKER") {
-			at := strings.LastIndex(u, "@")
-			c.NATS.Servers = append(c.NATS.Servers, "nats://"+u[at+1:])
-		}
-		c.NATS.User, c.NATS.Password = "BROKER", config.NewSecret("BROKER")
-		c.NATS.Copies = 3
-		c.Mesh = config.Mesh{Listen: "127.0.0.1:0", CertFile: s.cert, KeyFile: s.key}
+		s.Configure(c, id)
 		if change != nil {
 			change(c)
 		}
 	})
+}
+
+// Configure makes a configuration that of a replica of this site.
+func (s *Site) Configure(c *config.Config, id string) {
+	c.ReplicaID = id
+	c.MemberTTL = memberTTL
+	for _, u := range s.URLs("BROKER") {
+		at := strings.LastIndex(u, "@")
+		c.NATS.Servers = append(c.NATS.Servers, "nats://"+u[at+1:])
+	}
+	c.NATS.User, c.NATS.Password = "BROKER", config.NewSecret("BROKER")
+	c.NATS.Copies = 3
+	c.Mesh = config.Mesh{Listen: "127.0.0.1:0", CertFile: s.cert, KeyFile: s.key}
 }
