@@ -130,6 +130,9 @@ func TestTheLocalClusterAsAPersonUsesIt(t *testing.T) {
 	run("not a way", "cut", "uns-0/uns-7")
 	run("want a duration", "slow", "nats", "much")
 	run("only replicas are upgraded", "upgrade", "nats-0")
+	run("there is no program", "upgrade", "uns", filepath.Join(t.TempDir(), "none"))
+	run("uns-2 is left as it is", "upgrade", "uns-2", "/bin/true")
+	whole()
 
 	if err := check.Signal(syscall.SIGINT); err != nil {
 		t.Fatal(err)

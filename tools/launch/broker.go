@@ -239,6 +239,9 @@ func (b *Broker) askReady(ctx context.Context, last error) (bool, error) {
 // SetBinary says which program the next start runs: another release.
 func (b *Broker) SetBinary(path string) { b.binary = path }
 
+// Binary is the program that the next start runs.
+func (b *Broker) Binary() string { return b.binary }
+
 // Process returns the running process, or the last one; nil before Start.
 func (b *Broker) Process() *Process { return b.process.Load() }
 

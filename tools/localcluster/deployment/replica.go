@@ -1,12 +1,10 @@
 package deployment
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"net"
 	"os"
-	"path/filepath"
 	"strconv"
 	"syscall"
 	"time"
@@ -98,21 +96,3 @@ func (r *Replica) Alive() bool { return r.Process() != nil && r.Process().Runnin
 
 // stopBound is the longest a planned stop may take, that of Kubernetes.
 const stopBound = 30 * time.Second
-
-// Upgrade stops the replica as an operator would, and starts it again as another
-// program; an empty path keeps the program.
-func (r *Replica) Upgrade(ctx context.Context, binary string) error {
-	if r.Alive() {
-		if err := r.Stop(stopBound); err != nil {
-			return fmt.Errorf("upgrade %s: %w", r.ID, err)
-		}
-	}
-	if binary != "" {
-		path, err := filepath.Abs(binary)
-		if err != nil {
-			return fmt.Errorf("upgrade %s: %w", r.ID, err)
-		}
-		r.SetBinary(path)
-	}
-	return r.Start(ctx)
-}
