@@ -131,7 +131,7 @@ func switchCommand(reach *adminAPI, out io.Writer, verb, short string) *cobra.Co
 
 func deleteCommand(reach *adminAPI, out io.Writer) *cobra.Command {
 	return &cobra.Command{
-		Use: "delete ID", Short: "Delete an API client and close its connections", Args: oneID,
+		Use: "delete ID", Short: "Delete an API client, close its connections and end its sessions", Args: oneID,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := reach.open(); err != nil {
 				return err

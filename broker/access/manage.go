@@ -190,7 +190,8 @@ func (a *Access) Enable(ctx context.Context, id string) error {
 	})
 }
 
-// Delete removes a client. An unchanged clients.yaml does not bring it back.
+// Delete removes a client. An unchanged clients.yaml does not bring it back. What it had
+// kept, its sessions, ends by Deleted.
 func (a *Access) Delete(ctx context.Context, id string) error {
 	for {
 		_, revision, err := a.read(ctx, id)
@@ -219,6 +220,26 @@ func (a *Access) Delete(ctx context.Context, id string) error {
 			return fmt.Errorf("delete API client %q: %w", id, err)
 		}
 	}
+}
+
+// Deleted reports whether a client was deleted, within state.TombstoneAge, and not made
+// again. It takes a deletion in the store for that and nothing less: a store that has lost
+// its clients, or has them from a backup, has deleted none.
+func (a *Access) Deleted(ctx context.Context, id string) (bool, error) {
+	a.mu.Lock()
+	known := a.clients[id] != nil
+	a.mu.Unlock()
+	if known || checkName(id) != nil {
+		return false, nil
+	}
+	r, err := a.bucket.Get(ctx, clientKeys+id)
+	if errors.Is(err, state.ErrNotFound) {
+		return r.Revision != 0, nil
+	}
+	if err != nil {
+		return false, unavailable("read API client", err)
+	}
+	return false, nil
 }
 
 // Get returns a client. ErrNotFound if there is none.

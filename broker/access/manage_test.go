@@ -183,3 +183,40 @@ func FuzzRecord(f *testing.F) {
 		}
 	})
 }
+
+// What a client had kept is ended by a deletion, which stands in the store, and by nothing
+// that looks like one.
+func TestOnlyADeletionCountsAsOne(t *testing.T) {
+	store := &faults{Store: openStore(t)}
+	a, err := Open(t.Context(), store, Options{})
+	fatal(t, err)
+	t.Cleanup(a.Close)
+	is := func(want bool, id, why string) {
+		t.Helper()
+		if deleted, err := a.Deleted(t.Context(), id); err != nil || deleted != want {
+			t.Errorf("%s, %s: deleted %v, %v, want %v", id, why, deleted, err, want)
+		}
+	}
+	is(false, "nobody", "of whom the store knows nothing")
+	is(false, "no/name", "which none can have")
+	add(t, a, Client{ID: "press-7", Workspace: "plant"})
+	is(false, "press-7", "who is there")
+	fatal(t, a.Disable(t.Context(), "press-7"))
+	is(false, "press-7", "disabled")
+	fatal(t, a.Delete(t.Context(), "press-7"))
+	is(true, "press-7", "deleted")
+	// Another replica, started since, finds it as well.
+	fresh, err := Open(t.Context(), store, Options{})
+	fatal(t, err)
+	t.Cleanup(fresh.Close)
+	if deleted, err := fresh.Deleted(t.Context(), "press-7"); err != nil || !deleted {
+		t.Errorf("after a start: deleted %v, %v", deleted, err)
+	}
+	store.get = func() error { return state.ErrUnavailable }
+	if deleted, err := a.Deleted(t.Context(), "press-7"); deleted || !errors.Is(err, ErrUnavailable) {
+		t.Errorf("while the store is away: deleted %v, %v, want %v", deleted, err, ErrUnavailable)
+	}
+	store.get = nil
+	add(t, a, Client{ID: "press-7", Workspace: "plant"})
+	is(false, "press-7", "made again")
+}

@@ -26,6 +26,8 @@ type Stock struct {
 	Routes   map[string]Stored[*Route]
 	// Arrived is when the CONNECTs that are under way arrived, by client id.
 	Arrived map[string]time.Time
+	// Deleted are the identities that were deleted.
+	Deleted map[string]bool
 }
 
 // Reason says why the sweep writes.
@@ -40,6 +42,8 @@ const (
 	SessionExpired
 	// SessionSurplus: more than maxOfflineSessions were offline.
 	SessionSurplus
+	// SessionDisowned: the API client it belonged to was deleted.
+	SessionDisowned
 	// Leftover: a cursor or QoS 2 record of no session, or of an earlier one.
 	Leftover
 	// OwnerForgotten: nothing of the connection can matter any more.
@@ -58,7 +62,7 @@ func (r Reason) String() string {
 	return "invalid reason"
 }
 
-var reasonNames = [...]string{"mark_ended", "expired", "offline_limit", "leftover", "owner_forgotten", "will_forgotten", "route_forgotten"}
+var reasonNames = [...]string{"mark_ended", "expired", "offline_limit", "client_deleted", "leftover", "owner_forgotten", "will_forgotten", "route_forgotten"}
 
 // Act is one conditional write of the sweep.
 type Act struct {
@@ -154,8 +158,9 @@ func (s *Sweep) ended(client string, o Stored[Owner]) time.Time {
 	return o.Time
 }
 
-// sessions ends those offline for longer than they may be, and of those offline for
-// longer than the grace the surplus, longest offline first.
+// sessions ends those offline of identities that were deleted, those offline for longer
+// than they may be, and of those offline for longer than the grace the surplus, longest
+// offline first.
 func (s *Sweep) sessions(acts []Act, now time.Time, k *Stock) []Act {
 	type offline struct {
 		client string
@@ -179,6 +184,10 @@ func (s *Sweep) sessions(acts []Act, now time.Time, k *Stock) []Act {
 				since = now
 			}
 			ownerless[client] = since
+		}
+		if k.Deleted[r.Record.Identity] {
+			acts = append(acts, k.end(SessionDisowned, client))
+			continue
 		}
 		lifetime := r.Record.Lifetime(s.Most)
 		if at, back := k.Arrived[client]; back && at.After(since) && at.Sub(since) < lifetime {

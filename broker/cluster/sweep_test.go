@@ -23,7 +23,7 @@ func ago(seconds int) time.Time { return noon.Add(-time.Duration(seconds) * time
 
 func newStock() *stock {
 	return &stock{Stock: Stock{map[string]Stored[Owner]{}, map[string]Stored[*Session]{}, map[string]Stored[*Cursor]{},
-		map[string]Stored[*Received]{}, map[string]Stored[*Will]{}, map[string]Stored[*Route]{}, map[string]time.Time{}},
+		map[string]Stored[*Received]{}, map[string]Stored[*Will]{}, map[string]Stored[*Route]{}, map[string]time.Time{}, map[string]bool{}},
 		ended: map[Incarnation]Ending{life1("dead", 1): EndedGone}}
 }
 
@@ -169,6 +169,34 @@ func TestTheSurplusEndsThoseOfflineLongest(t *testing.T) {
 		s.session(client, 1, 3600)
 	}
 	expectActs(t, s.decide(w, noon), "offline_limit mqtt-session-state dev-1 @4", "offline_limit mqtt-session-state dev-3 @8")
+}
+
+// Whose API client was deleted does not come back, whenever it left and whatever CONNECT
+// under its name is under way. While its connection is open it is the owner's to end.
+func TestASessionEndsWithItsIdentity(t *testing.T) {
+	s := newStock()
+	for n, client := range []string{"away", "returning", "connected", "stays"} {
+		ending := Lost
+		if client == "connected" {
+			ending = Held
+		}
+		s.owner(client, Owner{Ending: ending, Incarnation: life1("alive", 1)}, 1)
+		s.session(client, byte(n), 3600)
+		s.Sessions[client].Record.Identity = "guest"
+	}
+	s.session("ownerless", 9, 3600)
+	s.Sessions["ownerless"].Record.Identity = "guest"
+	s.Sessions["stays"].Record.Identity = "press-7"
+	s.Arrived["returning"] = ago(0)
+	s.Cursors["away"] = Stored[*Cursor]{&Cursor{Session: id(0)}, s.next(), noon}
+	s.Deleted["guest"], s.Deleted["press-7"] = true, false
+	expectActs(t, s.decide(newSweep(), noon), "client_deleted mqtt-session-state away @2",
+		"client_deleted mqtt-session-state ownerless @9", "client_deleted mqtt-session-state returning @4")
+	for _, a := range newSweep().Decide(noon, 1, &s.Stock, func(i Incarnation) Ending { return s.ended[i] }) {
+		if a.Session == nil || (a.Cursor != nil) != (a.Client == "away") {
+			t.Errorf("%s ends without what others inherit: %+v", a.Client, a)
+		}
+	}
 }
 
 // B12: a cursor or packet ids of an earlier life must not stay for a later session of

@@ -42,6 +42,8 @@ type Sweeper struct {
 	ConnectBudget time.Duration
 	// Publish sends a will through the chain: see WillSender.
 	Publish func(ctx context.Context, w *Will) error
+	// Deleted reports whether an identity was deleted; may be nil.
+	Deleted func(ctx context.Context, identity string) (bool, error)
 	// Did is told of each act and each will that is over; may be nil.
 	Did func(a *Act, w *Will, outcome WillOutcome)
 	// Configure is called when elected, to bring the store to this replica's settings, and
@@ -381,6 +383,7 @@ func (t *term) sweep(ctx context.Context) {
 		return
 	}
 	t.withWills(func(w *Wills) { k.Arrived = w.Arrived(time.Now()) })
+	k.Deleted = t.deleted(ctx, k)
 	acts := t.Sweep.Decide(time.Now(), t.Member.Floor(), k, t.Member.Ending)
 	for len(acts) > 0 {
 		n := 1
@@ -407,6 +410,29 @@ func (t *term) sweep(ctx context.Context) {
 	if _, err := t.Member.RaiseFloor(bounded, t.deadline); err != nil && ctx.Err() == nil {
 		t.Logger.Warn("broker cluster: the format floor could not be raised", "error", err)
 	}
+}
+
+// deleted are the identities of offline sessions that were deleted. Of one that nobody can
+// tell of now the sessions stay, until the next sweep.
+func (t *term) deleted(ctx context.Context, k *Stock) map[string]bool {
+	deleted := map[string]bool{}
+	if t.Deleted == nil {
+		return deleted
+	}
+	ctx, cancel := context.WithTimeout(ctx, t.Member.timing.TTL)
+	defer cancel()
+	for client, r := range k.Sessions {
+		if o, there := k.Owners[client]; there && o.Record.Ending == Held {
+			continue
+		}
+		id := r.Record.Identity
+		if _, asked := deleted[id]; asked {
+			continue
+		}
+		is, err := t.Deleted(ctx, id)
+		deleted[id] = is && err == nil
+	}
+	return deleted
 }
 
 // apply makes writes of one bucket. One that fails is decided again next time.

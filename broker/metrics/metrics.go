@@ -137,8 +137,8 @@ func New() *Metrics {
 	// Sessions and delivery.
 	sessions := b.readings("uns_broker_sessions", "Sessions: online with a connection, offline kept without one.", label{"state", []string{"online", "offline"}})
 	m.SessionsOnline, m.SessionsOffline = sessions[0], sessions[1]
-	m.SessionsEnded = b.counters("uns_broker_sessions_ended_total", "Sessions that ended: disconnected (not persistent), expired, clean_start (by the client), offline_limit (maxOfflineSessions), revoked.",
-		label{"reason", []string{"disconnected", "expired", "clean_start", "offline_limit", "revoked"}})
+	m.SessionsEnded = b.counters("uns_broker_sessions_ended_total", "Sessions that ended: disconnected (not persistent), expired, clean_start (by the client), offline_limit (maxOfflineSessions), client_deleted.",
+		label{"reason", []string{"disconnected", "expired", "clean_start", "offline_limit", "client_deleted"}})
 	m.Subscriptions = b.reading("uns_broker_subscriptions", "Subscriptions of all sessions.")
 	m.SubscriptionsRefused = b.counters("uns_broker_subscriptions_refused_total", "Filters refused in a SUBACK.",
 		label{"reason", []string{"not_authorized", "filter_invalid", "quota", "shared_unavailable", "identifier_unavailable", "store"}})

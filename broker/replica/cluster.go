@@ -121,7 +121,7 @@ func (r *Replica) openMember(ctx context.Context) error {
 		return err
 	}
 	m.sweeper = &cluster.Sweeper{Member: m.member, Store: store, Sweep: cluster.Sweep{Grace: r.config.WillStopGrace, Most: r.config.Limits.MaxSessionExpiry,
-		Offline: r.config.Limits.MaxOfflineSessions, Since: r.server.OfflineSince}, ConnectBudget: r.config.Limits.ConnectBudget, Publish: r.server.PublishWill, Configure: store.Configure, Logger: r.log,
+		Offline: r.config.Limits.MaxOfflineSessions, Since: r.server.OfflineSince}, ConnectBudget: r.config.Limits.ConnectBudget, Publish: r.server.PublishWill, Deleted: r.access.Deleted, Configure: store.Configure, Logger: r.log,
 		Did: func(a *cluster.Act, _ *cluster.Will, outcome cluster.WillOutcome) { r.server.Swept(a, outcome) }}
 	r.member = m
 	r.metrics.Members.From(func() float64 { return float64(m.member.Status().Members) })

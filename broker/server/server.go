@@ -39,6 +39,8 @@ type Access interface {
 	OnChange(ctx context.Context) <-chan string
 	// Present are the grants of an API client, for a will sent in its name.
 	Present(ctx context.Context, id string) (*access.Grants, error)
+	// Deleted reports whether an API client was deleted: its sessions end.
+	Deleted(ctx context.Context, id string) (bool, error)
 }
 
 // Options are what a Server is made of. All of them are needed.

@@ -487,7 +487,10 @@ func (s *Server) Swept(a *cluster.Act, outcome cluster.WillOutcome) {
 		s.willOver(outcome)
 	case a.Session != nil:
 		s.metrics.SessionsEnded.WithLabelValues(a.Reason.String()).Inc()
-		if a.Reason == cluster.SessionSurplus {
+		switch a.Reason {
+		case cluster.SessionDisowned:
+			s.logDisowned(a.Client, a.Session.Identity)
+		case cluster.SessionSurplus:
 			s.log.Warn("embedded broker: session ended, more are offline than maxOfflineSessions", "client_id", a.Client, "limit", s.limits.MaxOfflineSessions)
 		}
 		s.background(func(ctx context.Context) { s.inheritEnded(ctx, a.Client, a.Session, a.Cursor, a.Landed) })

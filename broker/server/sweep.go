@@ -6,16 +6,17 @@ import (
 	"slices"
 	"time"
 
+	"maestrohub.io/uns/broker/cluster"
 	"maestrohub.io/uns/broker/session"
 )
 
-// sweepEvery is how often the bound on offline sessions is looked at. Expiries
-// do not wait for it: they have their own time.
+// sweepEvery is how often sessions of deleted API clients and the bound on offline
+// sessions are looked at. Expiries do not wait for it: they have their own time.
 const sweepEvery = 5 * time.Second
 
-// sweep keeps at most maxOfflineSessions sessions that have been offline for
-// longer than willStopGrace, ending those offline longest. The grace keeps the
-// devices of a moment's outage from counting.
+// sweep ends the sessions of API clients that were deleted, and keeps at most
+// maxOfflineSessions sessions that have been offline for longer than willStopGrace, ending
+// those offline longest. The grace keeps the devices of a moment's outage from counting.
 func (s *Server) sweep(ctx context.Context) {
 	ticker := time.NewTicker(sweepEvery)
 	defer ticker.Stop()
@@ -24,17 +25,21 @@ func (s *Server) sweep(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
+			s.endDisowned(ctx)
 			s.endLongestOffline()
 		}
 	}
 }
 
-func (s *Server) endLongestOffline() {
-	type away struct {
-		client  *client
-		session *session.Session
-		since   time.Time
-	}
+// away is a session without a connection.
+type away struct {
+	client  *client
+	session *session.Session
+	since   time.Time
+}
+
+// offline are the sessions without a connection, but for those that had one after limit.
+func (s *Server) offline(limit time.Time) (list []away) {
 	s.mu.Lock()
 	clients := make([]*client, 0, len(s.clients))
 	for _, cl := range s.clients {
@@ -43,8 +48,6 @@ func (s *Server) endLongestOffline() {
 		}
 	}
 	s.mu.Unlock()
-	limit := time.Now().Add(-s.options.Config.WillStopGrace)
-	var list []away
 	for _, cl := range clients {
 		cl.lock.Lock()
 		if cl.session != nil && cl.conn == nil && cl.offline.Before(limit) {
@@ -52,6 +55,35 @@ func (s *Server) endLongestOffline() {
 		}
 		cl.lock.Unlock()
 	}
+	return list
+}
+
+// endDisowned ends the sessions without a connection whose API client was deleted: nobody
+// can come back for them, and their client identifiers, subscriptions and shares of shared
+// subscriptions are in the way of others. Of one that nobody can tell of now they stay.
+func (s *Server) endDisowned(ctx context.Context) {
+	deleted := map[string]bool{}
+	for _, a := range s.offline(time.Now()) {
+		id := a.session.Identity
+		if _, asked := deleted[id]; !asked {
+			bounded, cancel := context.WithTimeout(ctx, recheckTimeout)
+			is, err := s.options.Access.Deleted(bounded, id)
+			cancel()
+			deleted[id] = is && err == nil
+		}
+		if deleted[id] {
+			s.logDisowned(a.client.id, id)
+			s.expire(a.client, a.session, cluster.SessionDisowned.String())
+		}
+	}
+}
+
+func (s *Server) logDisowned(client, identity string) {
+	s.log.Info("embedded broker: session ended, its API client was deleted", "client_id", client, "user", identity)
+}
+
+func (s *Server) endLongestOffline() {
+	list := s.offline(time.Now().Add(-s.options.Config.WillStopGrace))
 	excess := len(list) - s.limits.MaxOfflineSessions
 	if excess <= 0 {
 		return
