@@ -10,7 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/accessibility"
 	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/dom"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 
@@ -109,6 +111,34 @@ func (w *window) picture(name string) {
 	}
 }
 
+// roles are those of a table and what is in it, as the browser tells a screen reader.
+func (w *window) roles(table string) (roles []string) {
+	w.t.Helper()
+	w.run("ask for roles", chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+		document, err := cdp.Call(ctx, t, dom.GetDocument, dom.GetDocumentParams{})
+		if err != nil {
+			return err
+		}
+		of, err := cdp.Call(ctx, t, dom.QuerySelector, dom.QuerySelectorParams{NodeID: document.Root.NodeID, Selector: "#" + table})
+		if err != nil {
+			return err
+		}
+		roles = nil
+		for _, role := range []string{"table", "row", "columnheader", "rowheader", "cell"} {
+			found, err := cdp.Call(ctx, t, accessibility.QueryAXTree, accessibility.QueryAXTreeParams{NodeID: of.NodeID, Role: role})
+			if err != nil {
+				return err
+			}
+			if len(found.Nodes) > 0 {
+				roles = append(roles, role)
+			}
+		}
+		slices.Sort(roles)
+		return nil
+	}))
+	return roles
+}
+
 func (w *window) dark(on bool) {
 	w.t.Helper()
 	scheme := "light"
@@ -202,10 +232,14 @@ func TestThePageShowsAClusterWhileAReplicaDies(t *testing.T) {
 	w.until("in few words why the two are not linked", `(l => l.length === 2 && l.every(e => ["the connection was cut", "nobody listens there", "nothing comes from it"].includes(e.textContent)) || l.map(e => e.textContent).join("; "))([...document.querySelectorAll("#replicas td:nth-child(3) .why")].filter(e => e.textContent))`)
 	w.until("the link leads to that part of the runbook", `[...document.querySelectorAll("#problems a")].every(a => a.href.endsWith("/MaestroHubUNSBrokerMeshLinksDown.md#reachability")) || document.querySelector("#problems").innerHTML`)
 	w.picture("4-mesh-cut")
+	w.run("on a phone", chromedp.EmulateViewport(390, 844))
+	w.until("nothing is wider than the screen", `[...document.querySelectorAll("main section *")].filter(e => e.checkVisibility() && !e.closest("thead") && e.getBoundingClientRect().right > 390).map(e => e.outerHTML.slice(0, 80)).join("; ") || true`)
+	w.picture("4-mesh-cut-phone")
+	w.run("and back", chromedp.EmulateViewport(1280, 900))
 	do("heal", "mesh")
 	w.says("#verdict", "All 3 replicas serve.")
 
-	w.try(`(window.verdicts = [], new MutationObserver(() => verdicts.push(document.querySelector("#verdict").innerText)).observe(document.querySelector("#verdict"), {childList: true}))`)
+	w.try(`(window.verdicts = [], new MutationObserver(() => verdicts.push(document.querySelector("#verdict").innerText)).observe(document.querySelector("#verdict"), {childList: true, subtree: true}))`)
 	d.Replicas[2].Kill()
 	w.says("#problems", d.Replicas[0].ID+" cannot reach "+d.Replicas[2].ID, "Runbook: MaestroHubUNSBrokerMeshLinksDown")
 	w.says("#verdict", "2 of 3 replicas are known to serve; one does not answer.")
@@ -219,6 +253,9 @@ func TestThePageShowsAClusterWhileAReplicaDies(t *testing.T) {
 	w.says("#verdict", "2 of 3 replicas serve; one is missing.", "The 2 that serve are linked.")
 	w.says("#problems", "One replica is missing", "Runbook: not-ready")
 	w.picture("6-missing")
+	w.run("stand on the link", chromedp.Focus("#problems a"))
+	w.until("the page is refreshed twice", `(window.seen ||= new Set()).add(document.querySelector("#answer").textContent).size > 2`)
+	w.until("who stands on a link by the keyboard still does", `document.activeElement.matches("#problems a") || document.activeElement.outerHTML.slice(0, 80)`)
 	if err := d.Replicas[2].Start(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -229,9 +266,14 @@ func TestThePageShowsAClusterWhileAReplicaDies(t *testing.T) {
 		p.signIn("admin", harness.Secret("admin"))
 		p.says("#verdict", "All 3 replicas serve.")
 		p.until("nothing is wider than the screen", "document.documentElement.scrollWidth <= 390")
-		for _, table := range []string{"replicas", "refused-by", "sessions"} {
+		for _, table := range []string{"replicas", "rates", "refused-by", "sessions"} {
 			p.until(table+" is seen without a scroll", unscrolled(table))
+			p.until(table+" says of each figure what it is, and of each group", named(table))
+			if roles := p.roles(table); !slices.Equal(roles, []string{"cell", "columnheader", "row", "rowheader", "table"}) {
+				t.Errorf("to a screen reader %s consists of %v", table, roles)
+			}
 		}
+		p.until("every text has a contrast of 4.5, every control a name", accessible)
 		p.picture("7-phone")
 		p.dark(true)
 		p.picture("8-phone-dark")
@@ -254,12 +296,33 @@ func TestThePageShowsAClusterWhileAReplicaDies(t *testing.T) {
 		p.says("#verdict", "All 3 replicas serve.")
 	})
 
+	w.says("#verdict", "All 3 replicas serve.")
+	w.try(`(window.said = [], new MutationObserver(() => said.push(document.querySelector("#said").innerText)).observe(document.querySelector("#said"), {childList: true, subtree: true, characterData: true}))`)
+	w.try(`(window.ask = fetch, window.fetch = () => Promise.reject(new TypeError("cut")))`)
+	w.says("#verdict", "cannot be reached", "trying again")
+	w.try(`(window.fetch = ask)`)
+	w.says("#verdict", "All 3 replicas serve.") // which is what it had said before
 	d.Replicas[0].Kill()
 	w.says("#verdict", "cannot be reached", "trying again")
+	w.until("what is read out is so once only", `said.every((s, i) => s !== said[i - 1]) || said.join("; then: ")`)
 	w.picture("11-unreachable")
 	w.until("the alarm has a contrast of 4.5, too", accessible)
 	w.dark(true)
 	w.until("also in the dark", accessible)
+}
+
+// named is whether on a small screen each cell shows the name of its column, and the first
+// of a group that of the group.
+func named(table string) string {
+	return fmt.Sprintf(`(t => {
+  const groups = [...t.tHead.querySelectorAll("[scope=colgroup]")].map(g => g.textContent), names = [...t.tHead.querySelectorAll("[scope=col]")].map(c => c.textContent);
+  for (const row of t.tBodies[0].rows) {
+    const shown = [...row.cells].map(c => getComputedStyle(c, "::before").content.split(" / ")[0].replaceAll('"', ""));
+    for (const g of groups) if (shown.filter(s => s.startsWith(g)).length !== 1) return "group " + g + ": " + shown.join();
+    for (const [i, s] of shown.entries()) if (i && !names.some(n => s.endsWith(n))) return row.cells[i].textContent + " is " + s;
+  }
+  return t.tBodies[0].rows.length > 0;
+})(document.getElementById(%q))`, table)
 }
 
 // unscrolled is whether a table fits into its place.
@@ -284,9 +347,9 @@ func TestThePageOfASingleNode(t *testing.T) {
 	w.until("every text has a contrast of 4.5 in both themes, every control a name", accessible)
 	w.dark(true)
 	w.until("also in the dark", accessible)
-	w.run("by keyboard", chromedp.KeyEvent("\t"))
-	if focus := w.try("document.activeElement !== document.body"); focus != "true" {
-		t.Errorf("the tab key reaches nothing")
+	for _, dark := range []bool{true, false} {
+		w.dark(dark)
+		w.walk()
 	}
 	w.run("leave", chromedp.Click("#leave"))
 	w.run("and the sign-in is back", chromedp.WaitVisible("#sign-in"))
@@ -297,6 +360,37 @@ func TestThePageOfASingleNode(t *testing.T) {
 		t.Errorf("after signing out the secret is still in the page")
 	}
 }
+
+// walk goes over the page by the keyboard alone: what can be used is reached in the order it
+// is read in, and seen where one stands, by a ring with a contrast of 3 (WCAG 2.2, 2.4.7, 1.4.11).
+func (w *window) walk() {
+	w.t.Helper()
+	w.try(`(b => (b.tabIndex = -1, b.focus(), b.removeAttribute("tabindex")))(document.body)`)
+	usable := w.try(`[...document.querySelectorAll("a, button, input, [tabindex='0']")].filter(e => e.checkVisibility()).map(e => e.id || e.className || e.textContent).join()`)
+	var reached []string
+	for range strings.Count(usable, ",") + 1 {
+		w.run("the tab key", chromedp.KeyEvent("\t"))
+		reached = append(reached, w.try(`(e => e.id || e.className || e.textContent)(document.activeElement)`))
+		w.until("the ring around "+reached[len(reached)-1], ringed)
+	}
+	if got := strings.Join(reached, ","); got != usable {
+		w.t.Errorf("by the keyboard one reaches %s, and there is %s", got, usable)
+	}
+	w.run("to the figures", chromedp.Focus(".skip"), chromedp.KeyEvent("\r"))
+	w.until("the first link leads past the head", `document.activeElement.id === "main" || document.activeElement.outerHTML.slice(0, 80)`)
+}
+
+// ringed is whether one sees where the keyboard stands.
+const ringed = `(() => {
+  const rgb = c => (c.match(/[\d.]+/g) || []).map(Number);
+  const light = c => { const [r, g, b] = c.map(v => (v /= 255) <= .03928 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4); return .2126 * r + .7152 * g + .0722 * b };
+  const e = document.activeElement, s = getComputedStyle(e);
+  if (s.outlineStyle === "none" || parseFloat(s.outlineWidth) < 2) return e.outerHTML.slice(0, 80) + ": no ring";
+  let on = e.parentElement;
+  while (on && rgb(getComputedStyle(on).backgroundColor)[3] === 0) on = on.parentElement;
+  const [a, b] = [light(rgb(s.outlineColor)), light(rgb(getComputedStyle(on || document.documentElement).backgroundColor).slice(0, 3))].sort((x, y) => y - x);
+  return (a + .05) / (b + .05) >= 3 || e.outerHTML.slice(0, 80) + ": a ring of contrast " + (a + .05) / (b + .05);
+})()`
 
 // accessible checks what can be computed: contrast of text on its ground (WCAG 2.2, 1.4.3) and
 // that each control has a name. It returns true or what is wrong.

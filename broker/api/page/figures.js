@@ -25,12 +25,25 @@ const cell = (...children) => node("td", {}, ...children);
 const number = (text) => node("td", { className: "n" }, text);
 const head = (text) => node("th", { scope: "row" }, text);
 
+// columns are a table's columns, each with its name and that of the group that begins with it.
+function columns(table) {
+  const [first, second] = table.tHead.rows, below = second ? [...second.cells] : [];
+  return [...first.cells].flatMap((c) => (c.colSpan === 1 ? [{ name: c.textContent }]
+    : below.splice(0, c.colSpan).map((b, i) => ({ name: b.textContent, group: i ? "" : c.textContent }))));
+}
+
 function rows(id, list, empty) {
-  const heads = [...$(id).tHead.rows[0].cells];
-  const columns = heads.reduce((n, c) => n + c.colSpan, 0);
+  const table = $(id), heads = columns(table);
+  if (!list.length) list.push(node("tr", {}, node("td", { colSpan: heads.length, className: "empty" }, empty)));
   // On a small screen the cells of a row stand below each other, each with its column's name.
-  if ($(id).classList.contains("stack")) for (const row of list) [...row.cells].forEach((c, i) => c.setAttribute("data-column", heads[i].textContent));
-  $(id).tBodies[0].replaceChildren(...(list.length ? list : [node("tr", {}, node("td", { colSpan: columns, className: "empty" }, empty))]));
+  // A table that is laid out so is none to a screen reader any more, unless it is said to be.
+  else for (const row of list) [...row.cells].forEach((c, i) => {
+    c.setAttribute("data-column", heads[i].name);
+    if (heads[i].group != null) c.setAttribute("data-group", heads[i].group);
+  });
+  table.tBodies[0].replaceChildren(...list);
+  for (const [selector, role] of [["thead, tbody", "rowgroup"], ["tr", "row"], ["thead th", "columnheader"], ["tbody th", "rowheader"], ["td", "cell"]])
+    for (const e of table.querySelectorAll(selector)) e.setAttribute("role", role);
 }
 
 // show puts an overview on the page; null shows the last one again.
@@ -45,14 +58,30 @@ export function show(overview, rates) {
   const found = problems(o);
   verdict(o, found);
   $("problems").hidden = !found.length;
-  $("problems").lastElementChild.replaceChildren(...found.map((p) => node("li", {}, node("strong", { className: p.tone }, p.title), p.words, " ",
-    p.page ? runbook(o, p.page) : "")));
+  attention(o, found);
   replicas(o);
   values(o, rates);
   refusals(o, rates);
   counts(o);
   sessions(o);
   bars(o);
+}
+
+// attention lists the problems. One that stays keeps its place in the page, for who stands on
+// its link by the keyboard or reads it.
+function attention(o, found) {
+  const list = $("problems").lastElementChild, was = new Map([...list.children].map((li) => [li.dataset.problem, li]));
+  const is = found.map((p) => {
+    const key = `${p.key || p.title} ${p.page}`, li = was.get(key) || node("li", {}, node("strong"), "-", " ", runbook(o, p.page));
+    li.dataset.problem = key;
+    const [title, words] = li.childNodes;
+    title.className = p.tone;
+    if (title.textContent !== p.title) title.textContent = p.title;
+    if (words.data !== p.words) words.data = p.words;
+    return li;
+  });
+  for (const li of was.values()) if (!is.includes(li)) li.remove();
+  is.forEach((li, i) => list.children[i] === li || list.insertBefore(li, list.children[i]));
 }
 
 function runbook(o, page) {
@@ -113,12 +142,12 @@ function problems(o) {
     }
     if (report && report.ready) {
       const b = band(report.store);
-      if (b.tone !== "good") list.push({ tone: b.tone, title: `NATS is slow at ${r.replica}: ${duration(report.store.roundTripSeconds)} a round trip`, words: b.words, page: "failure-table.md" });
+      if (b.tone !== "good") list.push({ tone: b.tone, key: `slow ${r.replica}`, title: `NATS is slow at ${r.replica}: ${duration(report.store.roundTripSeconds)} a round trip`, words: b.words, page: "failure-table.md" });
       if (!report.historian.available) list.push({ tone: "bad", title: `${r.replica}: the historian is unavailable`, words: report.historian.reason || "", page: "MaestroHubUNSIngestStoreUnavailable.md" });
     }
   }
   for (const l of o.shared?.logs || []) {
-    if (l.bytes != null && l.bytes > 0.9 * l.maxBytes) list.push({ tone: "warn", title: `The session log of workspace ${l.workspace} is ${Math.round((100 * l.bytes) / l.maxBytes)} % full`, words: "When it is full its oldest values go; sessions that have not read them miss them.", page: "MaestroHubUNSBrokerSessionLogValuesMissed.md" });
+    if (l.bytes != null && l.bytes > 0.9 * l.maxBytes) list.push({ tone: "warn", key: `log ${l.workspace}`, title: `The session log of workspace ${l.workspace} is ${Math.round((100 * l.bytes) / l.maxBytes)} % full`, words: "When it is full its oldest values go; sessions that have not read them miss them.", page: "MaestroHubUNSBrokerSessionLogValuesMissed.md" });
   }
   if (!o.shared) list.push({ tone: "warn", title: "What the replicas share cannot be read now", page: "not-ready.md#shared-state",
     words: `The shared stores (NATS) do not answer ${o.replica} in time, so sessions, wills and logs are not known now. It was told: “${o.sharedError || "nothing"}”.` });
@@ -145,14 +174,18 @@ function verdict(o, found) {
   if (unheard && !alone) first.push(many(unheard, "one does not answer", "do not answer"));
   if (serving && first.length === 1 && found.length) first.push(many(found.length, "one thing needs attention", "things need attention"));
   const clients = Object.values(o.shared?.owners || {}).reduce((a, b) => a + b, 0);
-  const second = o.shared ? `Cluster: ${linked(o)} ${clients.toLocaleString("en")} ${clients === 1 ? "client" : "clients"} connected.` : `Cluster: ${linked(o)}`;
-  const e = $("verdict");
-  e.className = tone;
   document.title = `${tone === "good" ? "" : "⚠ "}MQTT Broker`;
-  const text = `${first.join("; ")}.`;
-  if (e.dataset.text === text + second) return;
-  e.dataset.text = text + second;
-  e.replaceChildren(node("p", {}, text), node("p", { className: "quiet" }, second));
+  say(tone, `${first.join("; ")}.`, `Cluster: ${linked(o)}`);
+  $("connected").textContent = o.shared ? `${clients.toLocaleString("en")} ${clients === 1 ? "client" : "clients"} connected.` : "";
+}
+
+// say puts the verdict on the page; a screen reader reads it out each time it is another one.
+export function say(tone, ...texts) {
+  $("verdict").className = tone;
+  const said = $("said");
+  if (said.dataset.texts === texts.join("\n")) return;
+  said.dataset.texts = texts.join("\n");
+  said.replaceChildren(...texts.map((text, i) => node("p", { className: i ? "quiet" : "" }, text)));
 }
 
 // lease draws the age of a lease against T: the marks are T, 7/6 T (it fences itself) and

@@ -2,7 +2,7 @@
 // it. Text from the broker goes into text nodes only.
 
 import { Rates } from "./rates.js";
-import { show } from "./figures.js";
+import { say, show } from "./figures.js";
 
 const every = 2000, patience = 6000, headStart = 700;
 const $ = (id) => document.getElementById(id);
@@ -111,10 +111,7 @@ async function turn(first) {
     if (e instanceof Refused) return leave(e.message);
     if (!answered) return leave(e.message);
     document.body.classList.add("stale");
-    const verdict = $("verdict");
-    const text = `${e.message} The figures below are from ${new Date(answered).toLocaleTimeString()}; trying again.`;
-    verdict.className = "bad";
-    if (verdict.textContent !== text) verdict.replaceChildren(Object.assign(document.createElement("p"), { textContent: text }));
+    say("bad", `${e.message} The figures below are from ${new Date(answered).toLocaleTimeString()}; trying again.`);
   }
   if (!paused && session.token) timer = setTimeout(() => turn(), every);
 }
@@ -141,7 +138,6 @@ $("leave").addEventListener("click", () => leave());
 $("pause").addEventListener("click", () => {
   paused = !paused;
   $("pause").textContent = paused ? "Go on" : "Pause";
-  $("pause").setAttribute("aria-pressed", paused);
   if (!paused) turn();
 });
 $("filter").addEventListener("input", () => show(null, rates));
