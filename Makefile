@@ -57,6 +57,7 @@ test: setup ## Run the tests, all that run the broker with the race detector; th
 test-cluster: setup ## Kill, pause, slow and cut clusters of real processes at memberTTL T (5s); writes runbooks/failure-table.md
 	@failed=0; \
 	go run ./tools/testreport $(AGAIN) -count 1 -timeout 90m ./tests/cluster -args -T $(T) -rewrite || failed=1; \
+	go run ./tools/testreport $(AGAIN) -count 1 -timeout 14m ./tests/conformance -args -replicas 2 || failed=1; \
 	go run ./tools/testreport $(AGAIN) -count 1 -timeout 30m -p 2 ./tests/alerts ./tests/backup ./tests/firsthour ./tests/upgrading || failed=1; \
 	exit $$failed
 

@@ -39,6 +39,8 @@ type Values interface {
 // Retained is the part of the retained store the API reads.
 type Retained interface {
 	Match(filter string, yield func(*value.Value) bool)
+	// CatchUp returns once Match knows of what any replica has acknowledged before.
+	CatchUp(ctx context.Context) error
 }
 
 // Options are what an API serves. All of them are needed.

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"net/http"
 	"sort"
 
@@ -18,6 +19,11 @@ func (a *API) retained(w http.ResponseWriter, r *http.Request, c caller) *refusa
 	filter, limit, after := q.topicFilter("topic"), q.integer("limit", defaultPage, 1, maxPage), q.text("after", "")
 	if q.refused != nil {
 		return q.refused
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), readBound)
+	defer cancel()
+	if err := a.o.Retained.CatchUp(ctx); err != nil {
+		return refuse(http.StatusServiceUnavailable, codeUnavailable, "the retained messages are not known as they are now; try again").after(retrySoon)
 	}
 	visible := c.visible(a.o.Grammar, workspace)
 	var found []*value.Value

@@ -111,7 +111,7 @@ func New() *Metrics {
 			"max_pending_connections", "max_connections_per_source", "handshake_failed", "proxy_header", "connect_timeout", "connect_packet_too_large", // before the CONNECT
 			"malformed", "protocol_error", "unsupported_protocol_version", "unsupported_authentication_method", "client_id_invalid", "will_invalid", "will_not_authorized", // the CONNECT
 			"bad_credentials", "throttled", "credential_check_unavailable", "max_connects_authenticating", "max_connections_per_credential", // sign-in
-			"max_clients", "client_id_in_use", "connect_budget", "store_unavailable", "fenced", "stopping", // take-up
+			"max_clients", "client_id_in_use", "taken_over", "connect_budget", "store_unavailable", "fenced", "stopping", // take-up
 		}})
 	m.ConnectSeconds = b.histogram("uns_broker_connect_seconds", "Time from a CONNECT's arrival to its CONNACK.", waitBuckets)
 	m.ConnectsChecking = b.gauge("uns_broker_connects_authenticating", "CONNECTs in their credential check; bounded by maxConnectsAuthenticating.")

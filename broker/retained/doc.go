@@ -12,7 +12,8 @@
 //     Position for an hour, so that an older value on its way does not bring the
 //     message back.
 //   - Match and Get answer from memory, never an expired message. What another
-//     replica put shows once the watch tells; what this one put shows at once.
+//     replica put shows once the watch tells, and by the end of a CatchUp begun after
+//     it was confirmed; what this one put shows at once.
 //
 // How it is used:
 //
@@ -20,7 +21,7 @@
 //  2. ingest calls Put with the values of a lane's batch whose topics retain, before
 //     they are acknowledged. A lane has one Put out at a time; rivals are decided by
 //     the revision of the record.
-//  3. session calls Match for each new subscription. A filter visits only the part
+//  3. server calls CatchUp and then Match for each new subscription. A filter visits only the part
 //     of the topic tree it can match: "a/+/c" looks at the children of "a", not at
 //     all messages.
 //  4. Every minute expired messages and old removals are deleted from the bucket, on

@@ -16,8 +16,10 @@ import (
 type Retained struct {
 	bucket state.Bucket
 
-	cancel  context.CancelFunc
-	workers sync.WaitGroup
+	running  context.Context // until Close
+	cancel   context.CancelFunc
+	workers  sync.WaitGroup
+	catching catching
 
 	// retains, if set, says which topics retain now.
 	retains atomic.Pointer[func(*value.Value) bool]
@@ -40,7 +42,7 @@ func Open(ctx context.Context, store state.Store) (*Retained, error) {
 	}
 	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	r := &Retained{
-		bucket: bucket, cancel: cancel,
+		bucket: bucket, running: running, cancel: cancel,
 		byName: make(map[string]*entry), deleted: make(map[string]uint64),
 	}
 	watch, err := bucket.Watch(running, "")
@@ -48,6 +50,7 @@ func Open(ctx context.Context, store state.Store) (*Retained, error) {
 		cancel()
 		return nil, fmt.Errorf("watch retained messages: %w", err)
 	}
+	r.catching.follows(watch, 0)
 	loaded := make(chan struct{})
 	r.workers.Go(func() { r.follow(running, watch, loaded) })
 	select {
@@ -189,6 +192,8 @@ func (r *Retained) follow(ctx context.Context, watch state.Watch, loaded chan st
 					close(loaded)
 					loaded = nil
 				}
+			case update.Marked > 0:
+				r.catching.follows(watch, update.Marked)
 			case update.Deleted:
 				r.drop(update.Key, update.Revision)
 			default:
@@ -206,6 +211,7 @@ func (r *Retained) follow(ctx context.Context, watch state.Watch, loaded chan st
 			}
 			var err error
 			if watch, err = r.bucket.Watch(ctx, ""); err == nil {
+				r.catching.follows(watch, 0)
 				r.startLoad()
 				break
 			}

@@ -11,16 +11,17 @@ import (
 
 // asked is a SUBSCRIBE under way, and what it has to do with retained messages.
 //
-// They are those this replica knows of. While its NATS is slow it knows of a value only
-// after others have acknowledged it, and they of the subscription only after the SUBACK:
-// neither the retained message nor the live copy would come. So where a clean session's
-// SUBACK was late, what has turned up is sent as soon as the replica has caught up. A
-// persistent session's has waited for the store.
+// They are those this replica knows of, so a SUBACK waits until it knows of every one
+// that was acknowledged before the other replicas knew of the subscription: what they
+// acknowledge from then on comes as a live copy. While NATS is slow the SUBACK leaves before
+// that, for a time neither comes, and what has turned up is sent as soon as this replica
+// has caught up.
 type asked struct {
 	c       *connection
 	sent    map[string]uint64 // the newest position sent of each topic, but as retained
 	landing []<-chan struct{} // its routes
 	late    bool              // not known everywhere when the SUBACK left
+	behind  bool              // retained messages may have been unknown here then
 
 	subs    []*session.Subscription
 	offered []map[string]uint64 // as retained, by subscription
@@ -62,7 +63,8 @@ func (a *asked) sendRetained(sub *session.Subscription) {
 
 // over ends the SUBSCRIBE, at once or, where it was late, when this replica has caught up.
 func (a *asked) over() {
-	if !a.late || len(a.subs) == 0 || a.c.session.Persistent {
+	// What others acknowledge before they know of a persistent session's is in its log.
+	if (!a.late || a.c.session.Persistent) && !a.behind || len(a.subs) == 0 {
 		a.forget()
 		return
 	}
@@ -81,8 +83,8 @@ func (a *asked) forget() {
 	c.client.asking = slices.DeleteFunc(c.client.asking, func(other *asked) bool { return other == a })
 }
 
-// caughtUp waits until what the store had when the routes had landed is known here; false
-// if the connection ends first.
+// caughtUp waits until what others acknowledged before they knew of the routes is known
+// here; false if the connection ends first.
 func (a *asked) caughtUp(ctx context.Context) bool {
 	c := a.c
 	for _, landed := range a.landing {
@@ -94,8 +96,18 @@ func (a *asked) caughtUp(ctx context.Context) bool {
 			return false
 		}
 	}
-	since := time.Now()
-	for !c.server.shared.Fresh.Since(since) {
+	sh := c.server.shared
+	routes := sh.own.revision()
+	for !sh.awaitReports(ctx, reportsWait, false, func(r report) bool { return r.applied.Routes >= routes }) {
+		select {
+		case <-c.settled:
+			return false
+		case <-ctx.Done():
+			return false
+		default:
+		}
+	}
+	for c.server.options.Retained.CatchUp(ctx) != nil {
 		select {
 		case <-time.After(routeRetry):
 		case <-c.settled:

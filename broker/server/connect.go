@@ -288,6 +288,11 @@ func (c *connection) takeUp(ctx context.Context, p *mqtt.Connect, grants *access
 	return nil
 }
 
+// overtaken is the end of a CONNECT whose client identifier a later one has claimed, at
+// another replica: what it would have been ended by, had it been answered sooner
+// [MQTT-3.1.4-3].
+var overtaken = &refusal{code: mqtt.ServerUnavailable, label: "taken_over", detail: errOvertaken.Error()}
+
 // takeOverShared makes the client identifier and its session this connection's in
 // the cluster.
 func (c *connection) takeOverShared(ctx context.Context, p *mqtt.Connect, grants *access.Grants) (present bool, r *refusal) {
@@ -300,6 +305,9 @@ func (c *connection) takeOverShared(ctx context.Context, p *mqtt.Connect, grants
 	present, err := c.takeOver(ctx, p, grants)
 	if err == nil {
 		return present, nil
+	}
+	if errors.Is(err, errOvertaken) { // no store's fault: the device is connected, or about to be
+		return false, overtaken
 	}
 	if errors.Is(err, errForeign) {
 		return false, &refusal{code: mqtt.ClientIdentifierNotValid, label: "client_id_in_use", detail: err.Error()}
@@ -358,7 +366,7 @@ func (c *connection) attach(ctx context.Context, cl *client, p *mqtt.Connect, gr
 		// claim whose answer came late is met here too: a clean session has no record that
 		// would tell. What is known after this finds the connection (ownerChanged).
 		cl.lock.Unlock()
-		return &refusal{code: mqtt.ServerUnavailable, label: "connect_budget", detail: "another connection has claimed the client identifier"}
+		return overtaken
 	}
 	c.attached = true
 	// A session belongs to its workspace; an API client that was moved begins anew.

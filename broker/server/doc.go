@@ -71,7 +71,9 @@
 // What persistent sessions want is an index of every replica's own, derived from
 // mqtt-session-state (wanted.go); live values go to the replicas with routes for them
 // (forward.go). A SUBACK follows when the values matched before it have their outcome
-// here (ingest.Settled), and the other replicas have reported the same of theirs.
+// here (ingest.Settled), and the other replicas have reported the same of theirs. Before
+// the retained messages of a subscription are looked up, this replica catches up with what
+// was acknowledged until then (asked.go).
 //
 // Nothing is done for an incarnation after its fence: whatever writes asks the
 // connection's deadline immediately before, and Fence ends every connection without a

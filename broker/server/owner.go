@@ -121,7 +121,7 @@ func (c *connection) takeOver(ctx context.Context, p *mqtt.Connect, grants *acce
 	}
 	for {
 		if c.gaveUp.Load() {
-			return false, fmt.Errorf("%w: another connection has claimed the client identifier", errBusy)
+			return false, errOvertaken
 		}
 		present, err = c.confirm(ctx, p, grants, f)
 		if !errors.Is(err, state.ErrConflict) {
@@ -133,7 +133,7 @@ func (c *connection) takeOver(ctx context.Context, p *mqtt.Connect, grants *acce
 			return false, err
 		}
 		if f.owner == nil || f.owner.Connection != c.held.owner.Connection {
-			return false, fmt.Errorf("%w: another connection has claimed the client identifier", errBusy)
+			return false, errOvertaken
 		}
 		f.owner = nil // it is this connection's: nothing can be read from it any more
 	}
@@ -473,6 +473,10 @@ func (c *connection) confirm(ctx context.Context, p *mqtt.Connect, grants *acces
 		se.Position = next
 	}
 	restored := cursor == f.cursor
+	if restored && (len(cursor.Waiting) > 0 || slices.ContainsFunc(cursor.Deliveries, func(d cluster.Delivery) bool { return d.Sequence == 0 })) {
+		// It is owed retained messages, which the replica before may have known sooner.
+		writes = append(writes, func() error { return c.server.options.Retained.CatchUp(ctx) })
+	}
 	cursor.Session, received.Session = record.ID, record.ID
 	record.Writer, cursor.Writer, received.Writer = h.owner.Connection, h.owner.Connection, h.owner.Connection
 	for _, packet := range received.PacketIDs {

@@ -257,3 +257,6 @@ func (sh *shared) awaitReports(ctx context.Context, wait time.Duration, every bo
 
 // errBusy says that a claim could not be made in time.
 var errBusy = fmt.Errorf("the shared stores did not answer in time")
+
+// errOvertaken says that a later claim of the client identifier goes before this one.
+var errOvertaken = errors.New("another connection has claimed the client identifier")

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"maestrohub.io/uns/broker/mqtt"
 	"maestrohub.io/uns/broker/session"
@@ -53,14 +52,18 @@ func (c *connection) onSubscribe(h mqtt.Header, body []byte) error {
 			return fmt.Errorf("save the session's subscriptions: %w", err)
 		}
 	}
-	late := time.After(subscribeWait)
-	inTime := before(late, settled)
+	timeout, cancel := context.WithTimeout(c.server.ctx, subscribeWait)
+	inTime := before(timeout.Done(), settled)
 	if inTime && c.server.shared != nil {
-		inTime = before(late, c.server.shared.owed.settled())
+		inTime = before(timeout.Done(), c.server.shared.owed.settled())
 	}
 	if !inTime {
 		c.server.metrics.SubscribeIndexWaitTimeouts.Inc()
 	}
+	if c.server.shared != nil && len(retained) > 0 {
+		asked.behind = c.server.options.Retained.CatchUp(timeout) != nil
+	}
+	cancel()
 	if err := c.endEarlier(p.Filters); err != nil {
 		return err
 	}
@@ -89,7 +92,7 @@ func (c *connection) onSubscribe(h mqtt.Header, body []byte) error {
 }
 
 // before waits for done, and reports whether it came before late.
-func before(late <-chan time.Time, done <-chan struct{}) bool {
+func before(late, done <-chan struct{}) bool {
 	select {
 	case <-done:
 		return true

@@ -18,6 +18,8 @@ type told chan state.Update
 func (w told) Updates() <-chan state.Update { return w }
 func (w told) Stop()                        {}
 
+func (w told) Mark(context.Context) (uint64, error) { return 0, nil }
+
 // TestAListCountsAsAppliedOnlyWhenItIsWhole: a list comes in the order of keys, so the
 // highest revision, which proves everything before it, may come first of all.
 func TestAListCountsAsAppliedOnlyWhenItIsWhole(t *testing.T) {

@@ -95,10 +95,15 @@ type Watch interface {
 	Updates() <-chan Update
 	// Stop ends the watch. Stopping twice is allowed.
 	Stop()
+	// Mark asks the store how far the bucket is, and has the watch say so, with an
+	// Update of at least the returned Marked, once it has given everything up to there.
+	// Every write that was confirmed before the call is within. A mark of zero is
+	// reached at once, without an Update.
+	Mark(ctx context.Context) (uint64, error)
 }
 
-// Update is one thing a watch says. Exactly one of these holds: Ready, Lost, or
-// Record.Key is set.
+// Update is one thing a watch says. Exactly one of these holds: Ready, Lost, Marked is
+// not zero, or Record.Key is set.
 type Update struct {
 	Record
 	// Deleted: the record was deleted at this revision; Value is nil. Not
@@ -111,4 +116,6 @@ type Update struct {
 	// Lost: changes may be missing. All current records follow again, then
 	// Ready.
 	Lost bool
+	// Marked: everything up to this revision has been given (Watch.Mark).
+	Marked uint64
 }

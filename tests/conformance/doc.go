@@ -12,7 +12,8 @@
 // changing marks, go test -run TestEveryStatementHasATest -rewrite brings the table in
 // line with them; notes and tests of other packages are kept.
 //
-// A broker that several tests share runs for the whole binary (TestMain). Tests keep
+// A broker that several tests share runs for the whole binary (TestMain): one, or with
+// -replicas 2 as many that share NATS and a history, to which connections go in turn. Tests keep
 // out of each other's way by topics and client identifiers of their own. What the
 // standard measures in seconds takes seconds here; such tests run beside others.
 //

@@ -241,10 +241,18 @@ func TestOneConnectionServesAClientIdentifier(t *testing.T) {
 		}
 		together.Wait()
 		first.ExpectRefusal(mqtt.SessionTakenOver)
+		accepted := 0
 		for _, c := range clients {
-			if a := mqtttest.Expect[mqtt.Connack](c); a.Code != mqtt.Success || v >= mqtt.V311 && !a.SessionPresent {
+			a := mqtttest.Expect[mqtt.Connack](c)
+			if *replicas > 1 && a.Code == mqtt.ServerUnavailable {
+				continue // one at another replica came after it, and before its CONNACK
+			}
+			if accepted++; a.Code != mqtt.Success || v >= mqtt.V311 && !a.SessionPresent {
 				c.Fatalf("%s, session present %v", a.Code.Error(), a.SessionPresent)
 			}
+		}
+		if accepted == 0 {
+			t.Fatal("no CONNECT was accepted")
 		}
 		// Now each but one has been ended, and that one has the session.
 		publisher(t).Publish(topic, 1, "x")

@@ -1,16 +1,26 @@
 package conformance
 
 import (
+	"context"
+	"errors"
 	"flag"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
 	"maestrohub.io/uns/broker/config"
 	"maestrohub.io/uns/broker/mqtt"
 	"maestrohub.io/uns/tests/mqtttest"
+	"maestrohub.io/uns/tests/site"
+	"maestrohub.io/uns/tools/launch/postgres"
+	"maestrohub.io/uns/tools/localcluster/natsserver"
 )
+
+var replicas = flag.Int("replicas", 1, "replicas that are the shared broker; connections go to one after the other")
 
 // broker is what the tests share. Tests that need other settings start their own.
 var broker *mqtttest.Broker
@@ -21,21 +31,92 @@ func TestMain(m *testing.M) {
 	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
 		_ = flag.Set("test.parallel", "24")
 	}
-	var err error
-	broker, err = mqtttest.Open(func(c *config.Config) {
-		// Many tests leave sessions behind and sign in wrongly; that is not what they are about.
-		c.Limits.MaxOfflineSessions, c.Limits.AuthFailureThreshold = 10_000, 10_000
-	})
+	code, err := run(m)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	code := m.Run()
-	if err := broker.Close(); err != nil {
-		fmt.Fprintln(os.Stderr, "stop the shared broker:", err)
 		code = 1
 	}
 	os.Exit(code)
+}
+
+func run(m *testing.M) (code int, err error) {
+	often := func(c *config.Config) {
+		// Many tests leave sessions behind and sign in wrongly; that is not what they are about.
+		c.Limits.MaxOfflineSessions, c.Limits.AuthFailureThreshold = 10_000, 10_000
+	}
+	if *replicas == 1 {
+		if broker, err = mqtttest.Open(often); err != nil {
+			return 0, err
+		}
+		defer func() { err = errors.Join(err, broker.Close()) }()
+		return m.Run(), nil
+	}
+	dir, err := os.MkdirTemp("", "conformance-")
+	if err != nil {
+		return 0, err
+	}
+	defer os.RemoveAll(dir)
+	s, err := site.Open(context.Background(), dir, natsserver.Options{})
+	if err != nil {
+		return 0, err
+	}
+	defer s.Close()
+	// One history for all: by its positions replicas know which value of a topic is the later.
+	history, err := postgres.Prepare(context.Background(), postgres.Options{})
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, history.Remove()) }()
+	if err := history.Start(context.Background()); err != nil {
+		return 0, err
+	}
+	var all []*mqtttest.Broker
+	defer func() {
+		for _, b := range all {
+			err = errors.Join(err, b.Close())
+		}
+	}()
+	for i := range *replicas {
+		b, err := mqtttest.Open(func(c *config.Config) {
+			s.Configure(c, fmt.Sprintf("uns-%d", i))
+			c.Historian.Type, c.Historian.TimescaleURL = config.Timescale, config.NewSecret(history.URL("postgres"))
+			often(c)
+		})
+		if err != nil {
+			return 0, err
+		}
+		all = append(all, b)
+	}
+	for _, b := range all {
+		if err := linked(b); err != nil {
+			return 0, err
+		}
+	}
+	broker = all[0]
+	broker.Beside(all[1:]...)
+	return m.Run(), nil
+}
+
+// linked waits until a replica is linked to all others.
+func linked(b *mqtttest.Broker) error {
+	want := fmt.Sprintf("maestrohub_uns_broker_cluster_mesh_links_up %d\n", *replicas-1)
+	late := time.After(time.Minute)
+	for {
+		answer, err := http.Get("http://" + b.Address("http") + "/metrics")
+		if err != nil {
+			return err
+		}
+		text, err := io.ReadAll(answer.Body)
+		_ = answer.Body.Close()
+		if err != nil || strings.Contains(string(text), want) {
+			return err
+		}
+		select {
+		case <-late:
+			return fmt.Errorf("a replica is not linked to the others:\n%s", b.Logged())
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
 }
 
 // The versions a test runs for. MQTT 3.1 is tried along where its text says the same.

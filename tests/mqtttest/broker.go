@@ -26,6 +26,21 @@ type Broker struct {
 	err     error // of Run, once ended is closed
 	named   atomic.Int64
 	removed string // a folder to remove at the end
+
+	others []*Broker
+	dialed atomic.Uint64
+}
+
+// Beside says that others are replicas of the same broker: connections go to one after
+// the other from now on.
+func (b *Broker) Beside(others ...*Broker) { b.others = others }
+
+// next is the replica whose turn it is to be connected to.
+func (b *Broker) next() *Broker {
+	if turn := b.dialed.Add(1) % uint64(len(b.others)+1); turn > 0 {
+		return b.others[turn-1]
+	}
+	return b
 }
 
 // Start starts a broker for a test and stops it at its end. change, if not nil,

@@ -30,6 +30,7 @@ func (b *Broker) Dial(t testing.TB, v mqtt.Version, transport string) *Client {
 }
 
 func (b *Broker) dial(transport string) (net.Conn, error) {
+	b = b.next()
 	address := b.Address(transport)
 	if address == "" {
 		return nil, fmt.Errorf("the broker has no %s listener", transport)

@@ -39,38 +39,57 @@ func Start(t *testing.T) *Site {
 // StartWith is Start with other servers than usual.
 func StartWith(t *testing.T, o natsserver.Options) *Site {
 	t.Helper()
-	dir := t.TempDir()
+	s, err := Open(t.Context(), t.TempDir(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+// Open is StartWith for a site that several tests share, with its files in dir. Close it
+// when the last has ended.
+func Open(ctx context.Context, dir string, o natsserver.Options) (s *Site, err error) {
 	o.Dir, o.MaxPayload = filepath.Join(dir, "nats"), 8<<20
 	c, err := natsserver.Start(o)
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
-	t.Cleanup(c.Close)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer func() {
+		if err != nil {
+			c.Close()
+		}
+	}()
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	if err := c.Ready(ctx); err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
-	s := &Site{Cluster: c, cert: filepath.Join(dir, "tls.crt"), key: filepath.Join(dir, "tls.key")}
+	s = &Site{Cluster: c, cert: filepath.Join(dir, "tls.crt"), key: filepath.Join(dir, "tls.key")}
+	return s, s.writeCertificate()
+}
+
+// writeCertificate makes the mesh's.
+func (s *Site) writeCertificate() error {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "mesh"}, NotAfter: time.Now().Add(time.Hour)}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
 	private, err := x509.MarshalECPrivateKey(key)
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
 	for file, block := range map[string]*pem.Block{s.cert: {Type: "CERTIFICATE", Bytes: der}, s.key: {Type: "EC PRIVATE KEY", Bytes: private}} {
 		if err := os.WriteFile(file, pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
+			return err
 		}
 	}
-	return s
+	return nil
 }
 
 // Bucket opens a bucket of what the replicas share, to look into it.

@@ -58,7 +58,7 @@ const reasons = {
   bad_credentials: "wrong client id or secret", throttled: "held off after failed sign-ins", credential_check_unavailable: "the credential could not be checked in time (NATS slow)",
   max_clients: "maxClients reached", max_pending_connections: "maxPendingConnections reached", max_connects_authenticating: "maxConnectsAuthenticating reached",
   max_connections_per_credential: "maxConnectionsPerCredential reached", max_connections_per_source: "maxConnectionsPerSource reached", client_id_in_use: "client id held by another identity",
-  connect_budget: "connectBudget used up (NATS slow)", store_unavailable: "the shared stores do not answer", fenced: "the replica has stepped aside", stopping: "the replica stops",
+  taken_over: "the same client identifier connected again meanwhile", connect_budget: "connectBudget used up (NATS slow)", store_unavailable: "the shared stores do not answer", fenced: "the replica has stepped aside", stopping: "the replica stops",
   connect_timeout: "no CONNECT in time", connect_packet_too_large: "CONNECT larger than maxConnectPacketBytes", client_id_invalid: "client id not allowed", will_not_authorized: "Will outside its own inbox",
   unsupported_protocol_version: "not MQTT 3.1, 3.1.1 or 5", not_inbox: "not published to an inbox", other_inbox: "another client's inbox", other_workspace: "another workspace", not_granted: "not granted to this client",
   payload: "not a value", schema: "not what its schema says", range: "outside its range", quality: "quality not allowed", too_large: "too large", too_old: "older than historian.maxAge", topic_invalid: "topic too deep or too long",

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -32,6 +33,10 @@ type feed struct {
 	begin   func(next uint64)
 	deliver func(m message)
 	lost    func(from, to uint64)
+	// passed, if not nil, is told that given has moved.
+	passed func()
+	given  atomic.Uint64 // the last sequence that was delivered, or is no more
+	hurry  chan struct{} // holds one token where somebody waits for what there is
 
 	mu      sync.Mutex // below
 	started chan struct{}
@@ -123,6 +128,7 @@ func (f *feed) run(ctx context.Context, started chan struct{}) {
 	}
 	f.advance(next)
 	f.begin(next)
+	f.gave(next - 1)
 	close(started)
 	quiet := time.NewTimer(f.every)
 	defer quiet.Stop()
@@ -139,11 +145,15 @@ func (f *feed) run(ctx context.Context, started chan struct{}) {
 				next++
 				f.advance(next)
 				f.deliver(got)
+				f.gave(got.sequence)
 			case got.sequence > next:
 				next = f.fill(ctx, next, got.sequence)
 			default:
 				next = f.repeated(ctx, next)
 			}
+		case <-f.hurry:
+			quiet.Reset(soon)
+			continue
 		case <-quiet.C:
 			next = f.fill(ctx, next, 0)
 		case <-changed:
@@ -163,6 +173,28 @@ func (f *feed) advance(next uint64) {
 	f.mu.Lock()
 	f.next = next
 	f.mu.Unlock()
+}
+
+func (f *feed) gave(sequence uint64) {
+	f.given.Store(sequence)
+	if f.passed != nil {
+		f.passed()
+	}
+}
+
+// soon is how long a republished message may take that somebody waits for, before what
+// there is is read.
+const soon = 10 * time.Millisecond
+
+// expect has the feed read a message that does not come by itself.
+func (f *feed) expect(sequence uint64) {
+	if f.given.Load() >= sequence {
+		return
+	}
+	select {
+	case f.hurry <- struct{}{}:
+	default:
+	}
 }
 
 // position is the sequence after the last message delivered or just being
@@ -192,6 +224,7 @@ func (f *feed) fill(ctx context.Context, next, seen uint64) uint64 {
 			next = m.sequence + 1
 			f.advance(next)
 			f.deliver(m)
+			f.gave(m.sequence)
 			f.filled = time.Now()
 		}
 		if more {
@@ -206,6 +239,7 @@ func (f *feed) fill(ctx context.Context, next, seen uint64) uint64 {
 			if _, err := f.conn.get(ctx, f.stream, getRequest{Sequence: next, Next: ">"}); errors.Is(err, state.ErrNotFound) {
 				f.lost(next, seen+1)
 				f.advance(seen + 1)
+				f.gave(seen)
 				return seen + 1
 			}
 		}
@@ -230,6 +264,7 @@ func (f *feed) repeated(ctx context.Context, next uint64) uint64 {
 	if info.State.Last >= next-1 {
 		return next
 	}
+	f.given.Store(0)
 	f.lost(1, next)
 	f.advance(1)
 	return f.fill(ctx, 1, 0)

@@ -93,7 +93,8 @@ func (s *Store) bucket(ctx context.Context, name string) (*bucket, error) {
 	b.changes = &changes{bucket: b, watches: map[*watch]struct{}{}}
 	b.feed = &feed{
 		conn: s.shared, stream: b.stream, subject: watchPrefix + name + ".>", every: time.Second,
-		begin: func(uint64) {}, deliver: b.changes.deliver, lost: b.changes.lost,
+		begin: func(uint64) {}, deliver: b.changes.deliver, lost: b.changes.lost, passed: b.changes.passed,
+		hurry: make(chan struct{}, 1),
 	}
 	s.buckets[name] = b
 	return b, nil

@@ -39,6 +39,19 @@ func (c *changes) deliver(m message) {
 	}
 }
 
+// passed: everything up to what the feed has given is queued.
+func (c *changes) passed() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for w := range c.watches {
+		w.mu.Lock()
+		if w.mark > 0 {
+			w.nudge()
+		}
+		w.mu.Unlock()
+	}
+}
+
 // lost: changes were replaced or expired before they could be read.
 func (c *changes) lost(_, _ uint64) {
 	c.mu.Lock()
@@ -59,7 +72,8 @@ type watch struct {
 
 	mu    sync.Mutex // below
 	queue []state.Update
-	gone  bool // the queue was given up
+	gone  bool   // the queue was given up
+	mark  uint64 // asked for and not given yet
 }
 
 // Watch implements state.Bucket.
@@ -96,6 +110,23 @@ func (w *watch) lose() {
 	defer w.mu.Unlock()
 	w.queue, w.gone = nil, true
 	w.nudge()
+}
+
+// Mark implements state.Watch. The leader is asked, and does not answer before what it has
+// confirmed is among what it counts.
+func (w *watch) Mark(ctx context.Context) (uint64, error) {
+	info, err := w.bucket.conn.info(ctx, w.bucket.stream)
+	if err != nil {
+		return 0, fmt.Errorf("ask how far %s is: %w", w.bucket.name, err)
+	}
+	if info.State.Last > 0 {
+		w.mu.Lock()
+		w.mark = max(w.mark, info.State.Last)
+		w.nudge()
+		w.mu.Unlock()
+		w.bucket.feed.expect(info.State.Last)
+	}
+	return info.State.Last, nil
 }
 
 func (w *watch) nudge() {
@@ -139,8 +170,9 @@ func (w *watch) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
+		given := b.feed.given.Load() // before the queue is taken, in which all of it is
 		w.mu.Lock()
-		queue, lost := w.queue, w.gone
+		queue, lost, mark := w.queue, w.gone, w.mark
 		w.queue = nil
 		w.mu.Unlock()
 		if lost {
@@ -148,6 +180,7 @@ func (w *watch) run(ctx context.Context) {
 				return
 			}
 			snapshot, ok = w.begin(ctx)
+			w.nudge() // for a mark
 			continue
 		}
 		for _, u := range queue {
@@ -161,6 +194,16 @@ func (w *watch) run(ctx context.Context) {
 			if !w.send(ctx, u) {
 				return
 			}
+		}
+		if mark > 0 && max(given, snapshot.reached) >= mark {
+			if !w.send(ctx, state.Update{Marked: mark}) {
+				return
+			}
+			w.mu.Lock()
+			if w.mark == mark {
+				w.mark = 0
+			}
+			w.mu.Unlock()
 		}
 	}
 }

@@ -20,6 +20,7 @@ type watch struct {
 	// Guarded by bucket.mu.
 	queue []*record
 	lost  bool
+	mark  uint64 // asked for and not given yet; everything up to it is in the queue or was
 }
 
 // Watch implements state.Bucket.
@@ -56,10 +57,26 @@ func (w *watch) push(r *record) {
 	} else {
 		w.queue = append(w.queue, r)
 	}
+	w.nudge()
+}
+
+func (w *watch) nudge() {
 	select {
 	case w.wake <- struct{}{}:
 	default:
 	}
+}
+
+// Mark implements state.Watch.
+func (w *watch) Mark(ctx context.Context) (uint64, error) {
+	if err := w.bucket.readable(ctx); err != nil {
+		return 0, err
+	}
+	w.bucket.mu.Lock()
+	defer w.bucket.mu.Unlock()
+	w.mark = w.bucket.revision
+	w.nudge()
+	return w.mark, nil
 }
 
 // run sends the records there were, Ready, and then what is queued.
@@ -83,8 +100,8 @@ func (w *watch) run(ctx context.Context, current []*record) {
 			return
 		}
 		w.bucket.mu.Lock()
-		queue, lost := w.queue, w.lost
-		w.queue, w.lost = spare[:0], false
+		queue, lost, mark := w.queue, w.lost, w.mark
+		w.queue, w.lost, w.mark = spare[:0], false, 0
 		if lost {
 			current = w.bucket.current(w.prefix)
 		}
@@ -96,6 +113,9 @@ func (w *watch) run(ctx context.Context, current []*record) {
 			if !w.send(ctx, state.Update{Record: r.public(), Deleted: r.deleted}) {
 				return
 			}
+		}
+		if mark > 0 && !w.send(ctx, state.Update{Marked: mark}) {
+			return
 		}
 		clear(queue)
 		spare = nil

@@ -64,6 +64,10 @@ func (f *follower) next() (state.Update, bool) {
 			f.Fatal("watch said Ready twice")
 		}
 		f.ready, f.before, f.last = true, nil, 0
+	case u.Marked > 0:
+		if !f.ready || u.Key != "" || u.Revision != 0 || u.Deleted {
+			f.Fatalf("a mark that is something else: %+v, ready %v", u, f.ready)
+		}
 	default:
 		if u.Key == "" || u.Revision == 0 || u.Revision <= f.newest[u.Key] {
 			f.Fatalf("update %+v after revision %d of that key", u, f.newest[u.Key])
@@ -117,7 +121,70 @@ func (f *follower) knows(want map[string]string) {
 	}
 }
 
+// marked follows on to a mark.
+func (f *follower) marked(mark uint64) {
+	f.Helper()
+	for {
+		u, ok := f.next()
+		if !ok {
+			f.Fatalf("watch ended before mark %d", mark)
+		}
+		if u.Marked >= mark {
+			return
+		}
+	}
+}
+
 var watchTests = []test{
+	{"at a mark a watch has given every write that was confirmed before", func(b *bench) {
+		bucket := b.bucket()
+		early, narrow := b.follow(bucket, ""), b.follow(bucket, "x/")
+		want := map[string]string{}
+		for i := range 40 {
+			key := fmt.Sprintf("%d", i%7)
+			revision := b.put(bucket, key, fmt.Sprint(i))
+			want[key] = fmt.Sprint(i)
+			if i%5 == 4 {
+				b.must("delete", func() (uint64, error) { return bucket.Delete(b.ctx, key, revision) })
+				delete(want, key)
+			}
+			for _, f := range []*follower{early, narrow, b.follow(bucket, "")} {
+				mark := b.must("mark", func() (uint64, error) { return f.watch.Mark(b.ctx) })
+				if mark < revision {
+					b.Fatalf("a mark of %d after a write of revision %d", mark, revision)
+				}
+				f.marked(mark)
+				if f == narrow {
+					f.knows(map[string]string{})
+				} else {
+					f.knows(want)
+				}
+			}
+		}
+		b.put(bucket, "x/1", "1")
+		narrow.marked(b.must("mark", func() (uint64, error) { return narrow.watch.Mark(b.ctx) }))
+		narrow.knows(map[string]string{"x/1": "1"})
+	}},
+	{"marks are given while many write", func(b *bench) {
+		bucket := b.bucket()
+		f := b.follow(bucket, "")
+		var wg sync.WaitGroup
+		defer wg.Wait()
+		for w := range 4 {
+			wg.Go(func() {
+				for i := range 60 {
+					b.put(bucket, fmt.Sprintf("%d/%d", w, i%10), fmt.Sprint(i))
+				}
+			})
+		}
+		for i := range 20 {
+			revision := b.put(bucket, "mine", fmt.Sprint(i))
+			f.marked(b.must("mark", func() (uint64, error) { return f.watch.Mark(b.ctx) }))
+			if f.known["mine"] != fmt.Sprint(i) {
+				b.Fatalf("at a mark after revision %d the watch has given %q, want %d", revision, f.known["mine"], i)
+			}
+		}
+	}},
 	{"a watch gives all records, Ready, then the changes", func(b *bench) {
 		bucket := b.bucket()
 		b.put(bucket, "a", "1")

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -22,6 +23,37 @@ type watch struct {
 	once    sync.Once
 
 	due time.Time // when the last one came
+
+	mu     sync.Mutex
+	source state.Watch // what is handed on now
+	marked bool        // Mark was asked: a source that begins anew is, too
+}
+
+// Mark implements state.Watch. It waits for an answer like any request, and what it has
+// the watch say comes as late as changes do.
+func (w *watch) Mark(ctx context.Context) (mark uint64, err error) {
+	err = w.bucket.conn.read(ctx, "mark "+w.bucket.name, func(bool, time.Time) (err error) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.source == nil {
+			return fmt.Errorf("mark %s: %w: the watch has not begun", w.bucket.name, state.ErrUnavailable)
+		}
+		w.marked = true
+		mark, err = w.source.Mark(context.Background())
+		return err
+	})
+	return mark, err
+}
+
+// follow hands on another source, nil: none.
+func (w *watch) follow(source state.Watch) (err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.source = source
+	if w.marked && source != nil {
+		_, err = source.Mark(context.Background())
+	}
+	return err
 }
 
 // Updates implements state.Watch.
@@ -50,7 +82,11 @@ func (w *watch) run() {
 		if err != nil {
 			return
 		}
+		if err := w.follow(source); err != nil {
+			return
+		}
 		again := (first || w.send(state.Update{Lost: true})) && w.forward(source)
+		_ = w.follow(nil)
 		source.Stop()
 		for range source.Updates() {
 		}
