@@ -11,6 +11,7 @@ import (
 	"io"
 	"net"
 	"net/url"
+	"strings"
 	"syscall"
 
 	"maestrohub.io/uns/broker/mqtt"
@@ -26,10 +27,24 @@ type device struct {
 	early []mqtt.Publish
 }
 
-func dialDevice(ctx context.Context, broker string, security *tls.Config) (*device, error) {
+// brokerURL is where a broker is.
+func brokerURL(broker string) (*url.URL, error) {
 	u, err := url.Parse(broker)
-	if err != nil || u.Hostname() == "" || u.Scheme != "mqtt" && u.Scheme != "mqtts" {
+	switch {
+	case err != nil || u.Hostname() == "" || u.Scheme != "mqtt" && u.Scheme != "mqtts":
 		return nil, fmt.Errorf("%q must be mqtt://host:port or mqtts://host:port", broker)
+	case u.User != nil:
+		return nil, fmt.Errorf("the address must be %s://%s alone: the API client and its secret come from $%s and $%s", u.Scheme, u.Host, envClient, envSecret)
+	case strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "":
+		return nil, fmt.Errorf("%q must end with the port: %s://%s", broker, u.Scheme, u.Host)
+	}
+	return u, nil
+}
+
+func dialDevice(ctx context.Context, broker string, security *tls.Config) (*device, error) {
+	u, err := brokerURL(broker)
+	if err != nil {
+		return nil, err
 	}
 	address := u.Host
 	if u.Port() == "" {
@@ -42,6 +57,9 @@ func dialDevice(ctx context.Context, broker string, security *tls.Config) (*devi
 		dialer = &tls.Dialer{Config: security}
 	}
 	conn, err := dialer.DialContext(ctx, "tcp", address)
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		return nil, fmt.Errorf("nobody listens there (%w): is the port right? MQTT is on 1883, with TLS on 8883 (mqtts://), unless it was set otherwise", err)
+	}
 	if err != nil {
 		return nil, notTLS(u, err)
 	}
@@ -82,11 +100,14 @@ func (d *device) connect(clientID, user, password string) error {
 		}
 		return err
 	}
+	if answer.Code == mqtt.BadUserNameOrPassword && answer.ReasonString == "" { // a broker does not say which to who guesses
+		answer.ReasonString = "there is no such API client, its secret is another one ($" + envSecret + "), or it is disabled"
+	}
 	return refused("CONNACK", answer.Code, answer.ReasonString)
 }
 
-func (d *device) subscribe(filter string) error {
-	ask := mqtt.Subscribe{PacketID: 1, Filters: []mqtt.Subscription{{Filter: filter, QoS: 1}}}
+func (d *device) subscribe(filter string, qos byte) error {
+	ask := mqtt.Subscribe{PacketID: 1, Filters: []mqtt.Subscription{{Filter: filter, QoS: qos}}}
 	var answer mqtt.Suback
 	if err := d.ask(ask.Append(nil, mqtt.V5), mqtt.SUBACK, &answer); err != nil {
 		return err
@@ -97,13 +118,25 @@ func (d *device) subscribe(filter string) error {
 	return refused("SUBACK", answer.Codes[0], answer.ReasonString)
 }
 
-func (d *device) publish(topic string, payload []byte) error {
-	ask := mqtt.Publish{QoS: 1, PacketID: 2, Topic: []byte(topic), Payload: payload}
+func (d *device) publish(topic string, payload []byte, qos byte) error {
+	const id = 2
+	ask := mqtt.Publish{QoS: qos, PacketID: id, Topic: []byte(topic), Payload: payload}
+	ack, name := mqtt.PUBACK, "PUBACK"
+	if qos == 2 {
+		ack, name = mqtt.PUBREC, "PUBREC"
+	}
 	var answer mqtt.Ack
-	if err := d.ask(ask.Append(nil, mqtt.V5), mqtt.PUBACK, &answer); err != nil {
+	if err := d.ask(ask.Append(nil, mqtt.V5), ack, &answer); err != nil {
 		return err
 	}
-	return refused("PUBACK", answer.Code, answer.ReasonString)
+	if err := refused(name, answer.Code, answer.ReasonString); err != nil || qos == 1 {
+		return err
+	}
+	answer = mqtt.Ack{}
+	if err := d.ask(mqtt.AppendAck(nil, mqtt.V5, mqtt.PUBREL, id, mqtt.Success), mqtt.PUBCOMP, &answer); err != nil {
+		return err
+	}
+	return refused("PUBCOMP", answer.Code, answer.ReasonString)
 }
 
 // receive waits for a message on topic that contains part.
@@ -167,10 +200,14 @@ func (d *device) keep(h mqtt.Header, body []byte) error {
 		return err
 	}
 	d.early = append(d.early, p)
-	if p.QoS == 0 {
+	ack := mqtt.PUBACK
+	switch p.QoS {
+	case 0:
 		return nil
+	case 2: // which leaves the rest of the flow to the end of the session
+		ack = mqtt.PUBREC
 	}
-	_, err := d.conn.Write(mqtt.AppendAck(nil, mqtt.V5, mqtt.PUBACK, p.PacketID, mqtt.Success))
+	_, err := d.conn.Write(mqtt.AppendAck(nil, mqtt.V5, ack, p.PacketID, mqtt.Success))
 	return err
 }
 

@@ -28,6 +28,7 @@ type attempt struct {
 	id, secret                string
 	version, workspace        string
 	topic                     string
+	qos                       int
 	caFile, certFile, keyFile string
 	wait, timeout             time.Duration
 	out                       io.Writer
@@ -38,7 +39,7 @@ func tryCommand(out io.Writer) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "try URL",
 		Short: "Connect, subscribe, publish a value, get its live copy and read it back from history",
-		Long: "Do what devices do, once, with a running broker: connect to URL (mqtt://host:1883 or mqtts://host:8883), subscribe, publish a value at QoS 1,\n" +
+		Long: "Do what devices do, once, with a running broker: connect to URL (mqtt://host:1883 or mqtts://host:8883), subscribe, publish a value at QoS 1 or 2,\n" +
 			"wait for its acknowledgment and its live copy and, with --http, read it back from history. Exit status 0 if all of it worked.\n" +
 			"The API client and its secret come from $" + envClient + " and $" + envSecret + ".",
 		Args: func(_ *cobra.Command, args []string) error {
@@ -52,6 +53,9 @@ func tryCommand(out io.Writer) *cobra.Command {
 			if a.id == "" || a.secret == "" {
 				return fmt.Errorf("try: needs an API client in $%s and its secret in $%s", envClient, envSecret)
 			}
+			if err := a.check(); err != nil {
+				return fmt.Errorf("try: %w", err)
+			}
 			return a.run(cmd.Context())
 		},
 	}
@@ -59,6 +63,7 @@ func tryCommand(out io.Writer) *cobra.Command {
 	f.StringVar(&a.http, "http", "", "HTTP address to read the value back from, as http://host:8080; the API client needs the scope uns:read")
 	f.StringVar(&a.workspace, "workspace", trialWorkspace, "workspace of the API client")
 	f.StringVar(&a.topic, "topic", "try", "topic to publish to, below the client's inbox")
+	f.IntVar(&a.qos, "qos", 1, "QoS to publish and subscribe at: 1 or 2")
 	f.StringVar(&a.version, "topic-version", "mHv1.0", "first level of every topic (topicVersion)")
 	f.StringVar(&a.caFile, "ca-file", "", "PEM certificates that sign the broker's (default: the system's)")
 	f.StringVar(&a.certFile, "cert-file", "", "PEM certificate to show, where the broker wants one")
@@ -66,6 +71,30 @@ func tryCommand(out io.Writer) *cobra.Command {
 	f.DurationVar(&a.wait, "wait", 0, "how long to go on trying where nobody can be reached: a new pod's network takes a moment")
 	f.DurationVar(&a.timeout, "timeout", 30*time.Second, "longest time for all of it")
 	return c
+}
+
+// check says what cannot work, before anybody is asked.
+func (a *attempt) check() error {
+	var wrong []error
+	if _, err := brokerURL(a.broker); err != nil {
+		wrong = append(wrong, err)
+	}
+	if u, err := url.Parse(a.http); a.http != "" && (err != nil || u.Hostname() == "" || u.Scheme != "http" && u.Scheme != "https") {
+		wrong = append(wrong, fmt.Errorf("--http %q: must be http://host:port or https://host:port", a.http))
+	}
+	if a.topic == "" || strings.ContainsAny(a.topic, "+#") {
+		wrong = append(wrong, fmt.Errorf("--topic %q: must name one topic, without + and #: a value is published to it", a.topic))
+	}
+	if a.qos != 1 && a.qos != 2 {
+		wrong = append(wrong, fmt.Errorf("--qos %d: must be 1 or 2; at QoS 0 nothing is acknowledged", a.qos))
+	}
+	if a.timeout <= 0 {
+		wrong = append(wrong, fmt.Errorf("--timeout %v: must be longer than 0", a.timeout))
+	}
+	if a.wait < 0 {
+		wrong = append(wrong, fmt.Errorf("--wait %v: must not be less than 0", a.wait))
+	}
+	return errors.Join(wrong...)
 }
 
 // run does one step after the other and says of each how long it took.
@@ -93,13 +122,13 @@ func (a *attempt) run(ctx context.Context) error {
 			return d.connect("try-"+strings.ToLower(token[:12]), a.id, a.secret)
 		}},
 		{"subscribe to " + a.data(), func() error {
-			err := d.subscribe(a.data())
+			err := d.subscribe(a.data(), byte(a.qos))
 			if errors.Is(err, mqtt.NotAuthorized) {
 				return fmt.Errorf("%w (--workspace, --topic and --topic-version make what is asked for)", err)
 			}
 			return err
 		}},
-		{"publish to " + a.inbox() + " at QoS 1", func() error { return d.publish(a.inbox(), []byte(`"`+token+`"`)) }},
+		{fmt.Sprintf("publish to %s at QoS %d", a.inbox(), a.qos), func() error { return d.publish(a.inbox(), []byte(`"`+token+`"`), byte(a.qos)) }},
 		{"get its live copy", func() error { return d.receive(a.data(), []byte(token)) }},
 		{"read it back from history", func() error {
 			return a.reach(ctx, func() error { return a.readBack(ctx, security, token) })

@@ -48,6 +48,17 @@ func TestTryDoesWhatADeviceDoesAndSaysSo(t *testing.T) {
 	}
 }
 
+func TestTryPublishesAtQoS2(t *testing.T) {
+	b := tried(t)
+	out, err := execute(t, "", "try", "mqtt://"+b.address("tcp")+"/", "--qos", "2")
+	if err != nil || !strings.Contains(out, "publish to mHv1.0/plant/_ingress/demo/try at QoS 2\n") || !strings.Contains(out, "get its live copy\n") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if out, err := execute(t, "", "try", "mqtt://"+b.address("tcp"), "--qos", "2", "--topic", trialTopic); err == nil || !strings.Contains(err.Error(), "PUBREC: ") {
+		t.Errorf("refused at QoS 2: %v\n%s", err, out)
+	}
+}
+
 func TestTrySaysWhichStepFailedAndWhy(t *testing.T) {
 	b := tried(t)
 	closed, err := net.Listen("tcp", "127.0.0.1:0")
@@ -62,9 +73,18 @@ func TestTrySaysWhichStepFailedAndWhy(t *testing.T) {
 		secret    string
 		want      string
 	}{
-		{"nobody listens", []string{"mqtt://" + closed.Addr().String()}, "", "connect to mqtt://.*connection refused"},
-		{"not an address", []string{"tcp://host"}, "", `"tcp://host" must be mqtt://host:port or mqtts://host:port`},
-		{"a wrong secret", []string{at}, "not the secret", `connect to .*: CONNACK: Bad User Name or Password \(0x86\)`},
+		{"nobody listens", []string{"mqtt://" + closed.Addr().String()}, "", "connect to mqtt://.*nobody listens there .*connection refused.*MQTT is on 1883, with TLS on 8883"},
+		{"not an address", []string{"tcp://host"}, "", `^try: "tcp://host" must be mqtt://host:port or mqtts://host:port`},
+		{"no scheme", []string{b.address("tcp")}, "", `^try: "127.*" must be mqtt://host:port`},
+		{"a user in the address", []string{"mqtt://a:b@host"}, "", `^try: the address must be mqtt://host alone: .*\$` + envSecret},
+		{"more than an address", []string{"mqtt://host:1883/mqtt"}, "", `^try: "mqtt://host:1883/mqtt" must end with the port: mqtt://host:1883$`},
+		{"a filter", []string{at, "--topic", "line/#"}, "", `^try: --topic "line/#": must name one topic`},
+		{"no topic", []string{at, "--topic", ""}, "", `^try: --topic "": must name one topic`},
+		{"QoS 0", []string{at, "--qos", "0"}, "", `^try: --qos 0: must be 1 or 2`},
+		{"no QoS", []string{at, "--qos", "3"}, "", `^try: --qos 3: must be 1 or 2`},
+		{"time backwards", []string{at, "--timeout", "-1s", "--wait", "-2s"}, "", `^try: --timeout -1s: must be longer than 0\n--wait -2s: must not be less`},
+		{"no scheme of HTTP", []string{at, "--http", "localhost:8080"}, "", `^try: --http "localhost:8080": must be http://host:port or https://`},
+		{"a wrong secret", []string{at}, "not the secret", `connect to .*: CONNACK: Bad User Name or Password \(0x86\): there is no such API client, its secret is another one \(\$` + envSecret + `\), or it is disabled`},
 		{"another's workspace", []string{at, "--workspace", "other"}, "", `subscribe to mHv1.0/other/try: SUBACK: .*0x87.*: workspace "other" is not this client's; subscribe below mHv1.0/plant/ \(--workspace`},
 		{"a value the model refuses", []string{at, "--topic", trialTopic}, "", `publish to .*: PUBACK: .*0x83`},
 		{"TLS where there is none", []string{"mqtts://" + b.address("tcp")}, "", "connect to mqtts://.*the port does not speak TLS .*: mqtt://"},
