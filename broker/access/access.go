@@ -44,7 +44,11 @@ type Access struct {
 	clients map[string]*known   // as last read, written or watched
 	gone    map[string]deletion // of the last hour: what is read of before does not count
 	slow    int                 // of them with a slow secret
-	readers map[*changes]struct{}
+	// strangers are identities that the store has nothing of, not even a deletion: those of
+	// other issuers. They are asked for once, until a deletion is told.
+	strangers map[string]bool
+	deletions int // told so far
+	readers   map[*changes]struct{}
 }
 
 // deletion is when, and at which revision, a client was deleted.
@@ -73,7 +77,7 @@ func Open(ctx context.Context, store state.Store, options Options) (*Access, err
 	}
 	a := &Access{
 		options: options, verifier: newVerifier(), throttle: newThrottle(options.Throttle), issuers: map[string]*issuer{},
-		ended: make(chan struct{}), clients: map[string]*known{}, gone: map[string]deletion{}, readers: map[*changes]struct{}{},
+		ended: make(chan struct{}), clients: map[string]*known{}, gone: map[string]deletion{}, strangers: map[string]bool{}, readers: map[*changes]struct{}{},
 	}
 	for _, i := range options.Issuers {
 		made, err := newIssuer(i)

@@ -61,6 +61,7 @@ func (a *Access) beginAgain() (missing map[string]bool) {
 		a.clients[id] = &again
 	}
 	clear(a.gone)
+	a.forgetStrangers()
 	return missing
 }
 
@@ -89,6 +90,7 @@ func (a *Access) changed(id string, record state.Record) {
 func (a *Access) deleted(id string, revision uint64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	a.forgetStrangers()
 	if k := a.clients[id]; k != nil && k.revision < revision {
 		a.keep(id, nil)
 	}
@@ -98,6 +100,12 @@ func (a *Access) deleted(id string, revision uint64) {
 		a.gone[id] = deletion{revision, now}
 	}
 	a.tell(id)
+}
+
+// forgetStrangers: somebody was deleted, who may be one of them. mu is held.
+func (a *Access) forgetStrangers() {
+	clear(a.strangers)
+	a.deletions++
 }
 
 // tell tells the readers of OnChange of a client. mu is held.

@@ -227,20 +227,34 @@ func (a *Access) Delete(ctx context.Context, id string) error {
 // its clients, or has them from a backup, has deleted none.
 func (a *Access) Deleted(ctx context.Context, id string) (bool, error) {
 	a.mu.Lock()
-	known := a.clients[id] != nil
+	known, told := a.clients[id] != nil || a.strangers[id], a.deletions
 	a.mu.Unlock()
 	if known || checkName(id) != nil {
 		return false, nil
 	}
 	r, err := a.bucket.Get(ctx, clientKeys+id)
-	if errors.Is(err, state.ErrNotFound) {
-		return r.Revision != 0, nil
-	}
-	if err != nil {
+	switch {
+	case errors.Is(err, state.ErrNotFound) && r.Revision != 0:
+		return true, nil
+	case errors.Is(err, state.ErrNotFound):
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if told == a.deletions {
+			if len(a.strangers) >= maxStrangers {
+				clear(a.strangers)
+			}
+			a.strangers[id] = true
+		}
+		return false, nil
+	case err != nil:
 		return false, unavailable("read API client", err)
 	}
 	return false, nil
 }
+
+// maxStrangers bounds what is kept of identities that the store knows nothing of, about
+// 100 bytes each.
+const maxStrangers = 100_000
 
 // Get returns a client. ErrNotFound if there is none.
 func (a *Access) Get(ctx context.Context, id string) (Client, error) {

@@ -205,6 +205,19 @@ func TestOnlyADeletionCountsAsOne(t *testing.T) {
 	is(false, "press-7", "disabled")
 	fatal(t, a.Delete(t.Context(), "press-7"))
 	is(true, "press-7", "deleted")
+	// Whoever is none of the store's is asked for once, until somebody is deleted.
+	asked := 0
+	store.get = func() error { asked++; return nil }
+	for range 10 {
+		is(false, "of-another-issuer", "whom the store does not know")
+	}
+	if asked == 0 || asked > 2 { // once more where the watch tells of the deletion only now
+		t.Errorf("the store was asked %d times for who is none of its own", asked)
+	}
+	store.get = nil
+	add(t, a, Client{ID: "guest", Workspace: "plant"})
+	fatal(t, a.Delete(t.Context(), "guest"))
+	is(true, "guest", "deleted")
 	// Another replica, started since, finds it as well.
 	fresh, err := Open(t.Context(), store, Options{})
 	fatal(t, err)
