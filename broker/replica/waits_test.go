@@ -33,7 +33,8 @@ func ofConnects(client, subject string, payload []byte) bool {
 		return false
 	case strings.HasPrefix(subject, "$JS.API.DIRECT.GET.") && bytes.Contains(payload, []byte(`"batch":1000`)):
 		return false // what follows the last message known
-	case strings.HasPrefix(subject, "$JS.API.STREAM.LIST"), strings.HasPrefix(subject, "$JS.API.STREAM.NAMES"):
+	case strings.HasPrefix(subject, "$JS.API.STREAM.LIST"), strings.HasPrefix(subject, "$JS.API.STREAM.NAMES"),
+		strings.HasPrefix(subject, "$JS.API.STREAM.INFO."+state.BucketStream): // whose buckets are there, and the same
 		return false
 	}
 	return true

@@ -38,7 +38,8 @@ type connection struct {
 	// stream: when to send again.
 	roundTrip, readTrip roundTrip
 	ids                 atomic.Uint64
-	payload             atomic.Int64 // see maxPayload
+	met                 func(streamInfo) // told what streams say; nil: nobody. Set before anybody asks
+	payload             atomic.Int64     // see maxPayload
 
 	mu      sync.Mutex // below; taken last, also under the client library's locks
 	wire    *wire      // the current connection's; nil before the first

@@ -9,6 +9,23 @@
 // over them, and read with the nats command line as usual: key "a/b" of the
 // bucket x is the subject $KV.x.a.b (subject.go has the escapes).
 //
+// Each has a stamp in its metadata, a random word given at its creation, by which one
+// that is deleted and made again is told from the one before, however soon (gone.go):
+//
+//   - Settings leave it as it is (merge), in releases before it, too, and an operator's
+//     metadata stands beside it.
+//   - A stream without a stamp, of such a release or made by hand, never gets one: two
+//     elected replicas in turn could give it two, and whoever saw the first would take it
+//     for another stream for good. So one without is another than one with.
+//   - A stamp that was written over says nothing: nobody is not ready for that.
+//   - Of replicas that make one stream at once each brings a stamp of its own. One wins,
+//     the others are refused for another configuration and read what is there.
+//   - A backup has the stamp and a restore brings it back. One restored under running
+//     replicas from a time before would pass for the same within goneFor: that is why
+//     nothing is restored while replicas run, and the broker's command refuses it.
+//   - A mirror is a stream of another name, or in another account with a configuration of
+//     its own: replicas sent there meet the same stamp, or none, with the same sequences.
+//
 // # Two connections
 //
 // The shared-state connection carries everything but a member's own entry. The

@@ -87,6 +87,10 @@ func TestConfigureBringsStreamsToTheOptionsAndKeepsTheRest(t *testing.T) {
 	if _, err := js.AddStream(&nats.StreamConfig{Name: "KV_somebody-elses", Subjects: []string{"else.>"}}); err != nil {
 		t.Fatal(err)
 	}
+	stamps := map[string]string{}
+	for _, stream := range []string{"LOG_mqtt-sessions-ws", "KV_mqtt-routes"} {
+		stamps[stream] = stampOf(t, site, account, stream)
+	}
 	second := site.open(t, account, func(o *jetstream.Options) { o.LogMaxBytes, o.LogMaxAge = 2<<20, time.Hour })
 	for range 2 {
 		if err := second.Configure(t.Context()); err != nil {
@@ -99,6 +103,11 @@ func TestConfigureBringsStreamsToTheOptionsAndKeepsTheRest(t *testing.T) {
 	}
 	if got := config(t, site, account, "KV_mqtt-routes"); got["num_replicas"] != float64(3) || got["subject_delete_marker_ttl"] != nil {
 		t.Errorf("the bucket's settings are %v", got)
+	}
+	for stream, stamp := range stamps {
+		if got := stampOf(t, site, account, stream); got != stamp || stamp == "" {
+			t.Errorf("the stamp of %s was %q and is %q", stream, stamp, got)
+		}
 	}
 	if got := config(t, site, account, "KV_somebody-elses"); got["num_replicas"] != float64(1) {
 		t.Errorf("another's stream was changed: %v", got)

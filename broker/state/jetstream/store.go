@@ -21,7 +21,8 @@ type Store struct {
 	buckets map[string]*bucket
 	logs    map[string]*log
 	lease   *bucket // over the lease connection; nil until asked for
-	opened  openedStreams
+
+	opened openedStreams
 }
 
 // Open checks the options and begins to connect: it tries each server once and
@@ -36,6 +37,7 @@ func Open(options Options) (*Store, error) {
 	if s.shared, err = connect(options, "shared state", options.Servers, options.Silence); err != nil {
 		return nil, err
 	}
+	s.shared.met = s.opened.answered
 	go s.shared.watchAnswers()
 	if err := s.shared.present(options.Replica); err != nil {
 		s.shared.close()
@@ -89,7 +91,7 @@ func (s *Store) bucket(ctx context.Context, name string) (*bucket, error) {
 	}
 	b = newBucket(s, s.shared, name)
 	b.seen(info.State.Last)
-	s.opened.add(b.stream)
+	s.opened.add(b.stream, info.stamp())
 	b.changes = &changes{bucket: b, watches: map[*watch]struct{}{}}
 	b.feed = &feed{
 		conn: s.shared, stream: b.stream, subject: watchPrefix + name + ".>", every: time.Second,
@@ -125,7 +127,7 @@ func (s *Store) Log(ctx context.Context, workspaceID string) (state.Log, error) 
 	}
 	l = newLog(s, workspaceID)
 	l.seen(info.State.Last)
-	s.opened.add(l.stream)
+	s.opened.add(l.stream, info.stamp())
 	s.logs[workspaceID] = l
 	return l, nil
 }

@@ -74,6 +74,14 @@ type streamInfo struct {
 	} `json:"state"`
 }
 
+// stampKey is the metadata that tells a stream from another one of its name that was made
+// later: a random word, given at its creation. Settings do not change it, and a restored
+// stream has that of the one that was saved.
+const stampKey = "maestrohub.io/stream"
+
+// stamp is "" of a stream that a release before stamps has made, or somebody by hand.
+func (i streamInfo) stamp() string { return i.Config.Metadata[stampKey] }
+
 // info asks a stream's leader what it has. ErrNotFound if there is no such stream.
 func (c *connection) info(ctx context.Context, stream string) (streamInfo, error) {
 	var info streamInfo
@@ -81,11 +89,15 @@ func (c *connection) info(ctx context.Context, stream string) (streamInfo, error
 	if isCode(err, codeStreamNotFound) {
 		return info, fmt.Errorf("stream %s: %w", stream, state.ErrNotFound)
 	}
+	if err == nil && c.met != nil {
+		c.met(info)
+	}
 	return info, err
 }
 
 // ensure makes a stream if there is none. One that is there stays as it is.
 func (s *Store) ensure(ctx context.Context, cfg jetstream.StreamConfig) (streamInfo, error) {
+	cfg.Metadata = map[string]string{stampKey: newID()}
 	said := false
 	for try := 0; ; try++ {
 		info, err := s.shared.info(ctx, cfg.Name)
@@ -98,7 +110,7 @@ func (s *Store) ensure(ctx context.Context, cfg jetstream.StreamConfig) (streamI
 		case err == nil:
 			return info, nil
 		case isCode(err, codeStreamExists):
-			// Another replica made it meanwhile, as its release or settings have it.
+			// Another replica made it meanwhile: with another stamp, if nothing else.
 		case errors.As(err, &refusal) && refusal.quota():
 			return info, fmt.Errorf("make stream %s: %w: %w", cfg.Name, state.ErrQuota, err)
 		case isCode(err, codeNoPeers):
@@ -194,7 +206,7 @@ func ownBucket(name string) bool {
 }
 
 // merge puts what we decide over what a stream has, so that what an operator
-// added (placement, metadata, description) stays.
+// added (placement, metadata, description) stays, and the stream's stamp.
 func merge(has, want jetstream.StreamConfig) jetstream.StreamConfig {
 	has.Subjects, has.Replicas, has.MaxMsgsPerSubject = want.Subjects, want.Replicas, want.MaxMsgsPerSubject
 	has.MaxBytes, has.MaxAge, has.Duplicates, has.Discard = want.MaxBytes, want.MaxAge, want.Duplicates, want.Discard
