@@ -165,22 +165,14 @@ func (c *connection) silent() time.Duration {
 
 // watchSilence gives up a connection that receives nothing.
 func (c *connection) watchSilence() {
-	tick := time.NewTicker(max(c.silence/30, 10*time.Millisecond))
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-		case <-c.closing:
-			return
+	c.leave(c.silence/30, func(w *wire) bool {
+		silent := c.silent()
+		if silent <= c.silence || time.Since(w.made) <= c.silence {
+			return false
 		}
-		c.mu.Lock()
-		w, up := c.wire, c.up
-		c.mu.Unlock()
-		if silent := c.silent(); up && silent > c.silence && time.Since(w.made) > c.silence {
-			c.log.Warn("broker cluster: NATS connection silent, connecting again", "connection", c.name, "silent", silent.Round(time.Millisecond), "server", w.RemoteAddr().String())
-			w.Close()
-		}
-	}
+		c.log.Warn("broker cluster: NATS connection silent, connecting again", "connection", c.name, "silent", silent.Round(time.Millisecond), "server", w.RemoteAddr().String())
+		return true
+	})
 }
 
 // watchAnswers gives up a connection over which something comes and nothing goes, as when
@@ -188,7 +180,19 @@ func (c *connection) watchSilence() {
 // server takes minutes to notice. A server answers pings in their turn, however slow it
 // is: twice the silence is waited for one.
 func (c *connection) watchAnswers() {
-	tick := time.NewTicker(max(c.silence/8, 10*time.Millisecond))
+	c.leave(c.silence/8, func(w *wire) bool {
+		if !errors.Is(c.nc.FlushTimeout(2*c.silence), nats.ErrTimeout) || !c.on(w) {
+			return false
+		}
+		c.log.Warn("broker cluster: NATS answers no ping, connecting again", "connection", c.name, "waited", 2*c.silence, "server", w.RemoteAddr().String())
+		return true
+	})
+}
+
+// leave closes the wire whenever dead says so, which is asked every so often while there is
+// one, until the connection is closed.
+func (c *connection) leave(every time.Duration, dead func(w *wire) bool) {
+	tick := time.NewTicker(max(every, 10*time.Millisecond))
 	defer tick.Stop()
 	for {
 		select {
@@ -199,17 +203,17 @@ func (c *connection) watchAnswers() {
 		c.mu.Lock()
 		w, up := c.wire, c.up
 		c.mu.Unlock()
-		if !up || !errors.Is(c.nc.FlushTimeout(2*c.silence), nats.ErrTimeout) {
-			continue
-		}
-		c.mu.Lock()
-		same := c.wire == w
-		c.mu.Unlock()
-		if same {
-			c.log.Warn("broker cluster: NATS answers no ping, connecting again", "connection", c.name, "waited", 2*c.silence, "server", w.RemoteAddr().String())
+		if up && dead(w) {
 			w.Close()
 		}
 	}
+}
+
+// on reports whether a wire is the current one.
+func (c *connection) on(w *wire) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.wire == w
 }
 
 // send is the goroutine that writes.

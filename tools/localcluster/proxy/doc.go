@@ -12,6 +12,9 @@
 //     new ones too: a network that swallows packets, a hung server. What was sent
 //     meanwhile arrives after Heal, as TCP does it.
 //   - Heal ends all three.
+//   - Strand carries nothing any more over the connections there are, in either
+//     direction, and leaves them open: a network that has forgotten them. New ones are
+//     whole. Nothing brings those back.
 //
 // A way may tell those who take it apart (OpenLanes): each has a lane of its own then,
 // which is harmed alone.

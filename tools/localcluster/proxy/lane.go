@@ -17,13 +17,14 @@ type Lane struct {
 	closed bool
 	cut    bool
 	frozen chan struct{} // nil: not frozen; closed by the end of the frost
+	lost   chan struct{} // closed and replaced by Strand
 	conns  map[net.Conn]struct{}
 
 	pending int // pieces read and not yet written on
 }
 
 func newLane() *Lane {
-	l := &Lane{conns: map[net.Conn]struct{}{}}
+	l := &Lane{conns: map[net.Conn]struct{}{}, lost: make(chan struct{})}
 	l.drained = sync.NewCond(&l.mu)
 	return l
 }
@@ -66,6 +67,15 @@ func (l *Lane) Freeze() {
 	if l.frozen == nil && !l.closed {
 		l.frozen = make(chan struct{})
 	}
+}
+
+// Strand leaves the connections there are open and carries nothing over them any more,
+// for good.
+func (l *Lane) Strand() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	close(l.lost)
+	l.lost = make(chan struct{})
 }
 
 // Heal makes the way whole again. What is being held leaves when it is due.
@@ -118,6 +128,9 @@ func (l *Lane) serve(client net.Conn, backend string) {
 		client.Close()
 		return
 	}
+	l.mu.Lock()
+	lost := l.lost
+	l.mu.Unlock()
 	l.pass() // a swallowed SYN: the server hears of it after the frost
 	server, err := net.Dial("tcp", backend)
 	if err != nil || !l.add(server) {
@@ -128,8 +141,8 @@ func (l *Lane) serve(client net.Conn, backend string) {
 		l.remove(client)
 		return
 	}
-	go l.forward(client, server, func() time.Duration { return 0 })
-	go l.forward(server, client, func() time.Duration { return time.Duration(l.hold.Load()) })
+	go l.forward(client, server, lost, func() time.Duration { return 0 })
+	go l.forward(server, client, lost, func() time.Duration { return time.Duration(l.hold.Load()) })
 }
 
 // add keeps a connection to be closed with the way; false: it may not be.
@@ -171,14 +184,18 @@ type piece struct {
 }
 
 // forward copies from one to the other, each piece held for as long as it was
-// told when the piece came. At the end of either both are closed.
-func (l *Lane) forward(from, to net.Conn, hold func() time.Duration) {
+// told when the piece came. At the end of either both are closed, unless they were lost:
+// then neither hears of the other's end.
+func (l *Lane) forward(from, to net.Conn, lost <-chan struct{}, hold func() time.Duration) {
 	pieces := make(chan piece, 1<<12)
 	go func() {
 		defer close(pieces)
 		buf := make([]byte, 64<<10)
 		for {
 			n, err := from.Read(buf)
+			if over(lost) {
+				return // and what is sent fills the buffers
+			}
 			if n > 0 {
 				l.count(1)
 				pieces <- piece{time.Now().Add(hold()), append([]byte(nil), buf[:n]...)}
@@ -194,17 +211,32 @@ func (l *Lane) forward(from, to net.Conn, hold func() time.Duration) {
 			<-timer.C
 		}
 		l.pass()
-		_, err := to.Write(next.data)
+		var err error
+		if !over(lost) {
+			_, err = to.Write(next.data)
+		}
 		l.count(-1)
 		if err != nil {
 			break
 		}
 	}
 	l.pass() // that one end has closed is not heard of either
+	if over(lost) {
+		return
+	}
 	from.Close()
 	to.Close()
 	for range pieces { // until the reader has seen the end
 		l.count(-1)
 	}
 	l.remove(from, to)
+}
+
+func over(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
 }

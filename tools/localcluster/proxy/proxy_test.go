@@ -129,6 +129,28 @@ func TestACutWayEndsConnectionsAndTakesNoneUntilHealed(t *testing.T) {
 	}
 }
 
+func TestAStrandedConnectionNeverComesBackAndNewOnesAreWhole(t *testing.T) {
+	p := open(t)
+	old := dial(t, p)
+	if err := ask(old, 10*time.Second); err != nil {
+		t.Fatal(err)
+	}
+	p.Strand()
+	for range 2 {
+		if err := ask(old, 50*time.Millisecond); !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("over a stranded connection: %v, want no answer and no end", err)
+		}
+		if err := ask(dial(t, p), 10*time.Second); err != nil {
+			t.Errorf("over a new one: %v", err)
+		}
+		p.Heal()
+	}
+	p.Cut()
+	if err := await(old, 10*time.Second); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("a stranded connection over a cut way: %v, want its end", err)
+	}
+}
+
 func TestALaneIsHarmedAlone(t *testing.T) {
 	names := make(chan string, 1)
 	p, err := OpenLanes(echo(t), func(net.Conn) string { return <-names })
