@@ -220,7 +220,7 @@ func (l *log) Known() uint64 { return firstSequence(l.known.Load() + 1) }
 
 // Bounds implements state.Log. It asks the leader.
 func (l *log) Bounds(ctx context.Context) (first, last uint64, err error) {
-	info, err := l.conn.info(ctx, l.stream)
+	info, err := l.conn.there(ctx, l.stream)
 	if err != nil {
 		return 0, 0, fmt.Errorf("bounds of %s: %w", l.stream, err)
 	}
@@ -252,7 +252,7 @@ func (l *log) Bounds(ctx context.Context) (first, last uint64, err error) {
 
 // Size implements state.Sizer. It asks the leader.
 func (l *log) Size(ctx context.Context) (int64, error) {
-	info, err := l.conn.info(ctx, l.stream)
+	info, err := l.conn.there(ctx, l.stream)
 	if err != nil {
 		return 0, fmt.Errorf("size of %s: %w", l.stream, err)
 	}

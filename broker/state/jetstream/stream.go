@@ -95,6 +95,24 @@ func (c *connection) info(ctx context.Context, stream string) (streamInfo, error
 	return info, err
 }
 
+// there is info of a stream that was opened. A server that does not know of it does not
+// know yet: one that was just elected to lead the others says so of what is a moment old.
+func (c *connection) there(ctx context.Context, stream string) (streamInfo, error) {
+	for try := 0; ; try++ {
+		info, err := c.info(ctx, stream)
+		if !errors.Is(err, state.ErrNotFound) {
+			return info, err
+		}
+		if over := c.rest(ctx, pause(try)); over != nil || try == thereTries {
+			return info, fmt.Errorf("%w: %v", state.ErrUnavailable, err)
+		}
+	}
+}
+
+// thereTries bounds how often a stream that was opened is asked for again, two seconds in
+// all: one that is not there by then was deleted.
+const thereTries = 12
+
 // ensure makes a stream if there is none. One that is there stays as it is.
 func (s *Store) ensure(ctx context.Context, cfg jetstream.StreamConfig) (streamInfo, error) {
 	cfg.Metadata = map[string]string{stampKey: newID()}

@@ -115,7 +115,7 @@ func (w *watch) lose() {
 // Mark implements state.Watch. The leader is asked, and does not answer before what it has
 // confirmed is among what it counts.
 func (w *watch) Mark(ctx context.Context) (uint64, error) {
-	info, err := w.bucket.conn.info(ctx, w.bucket.stream)
+	info, err := w.bucket.conn.there(ctx, w.bucket.stream)
 	if err != nil {
 		return 0, fmt.Errorf("ask how far %s is: %w", w.bucket.name, err)
 	}
