@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"strconv"
 	"time"
@@ -29,6 +30,7 @@ type Publisher struct {
 	again   []*flight // refused, to be sent when nothing is in flight
 	due     time.Time
 
+	begun    map[int]time.Time // guarded by mu
 	acked    map[int]time.Time // guarded by mu
 	repeated map[int]bool      // sent again without a PUBREC; guarded by mu
 	refused  int               // guarded by mu
@@ -48,7 +50,7 @@ type flight struct {
 func (p *Publisher) Run(ctx context.Context) error {
 	p.mu.Lock()
 	p.next = 1
-	p.acked, p.repeated = map[int]time.Time{}, map[int]bool{}
+	p.begun, p.acked, p.repeated = map[int]time.Time{}, map[int]time.Time{}, map[int]bool{}
 	p.mu.Unlock()
 	settling := ctx
 	if p.Count == 0 {
@@ -92,15 +94,18 @@ func (p *Publisher) Sent() int {
 	return max(p.next-1, 0) // 0 before Run
 }
 
+// Begun returns when each number was sent for the first time.
+func (p *Publisher) Begun() map[int]time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return maps.Clone(p.begun)
+}
+
 // Acked returns when each number was acknowledged: at its PUBACK or PUBREC.
 func (p *Publisher) Acked() map[int]time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	acked := make(map[int]time.Time, len(p.acked))
-	for n, at := range p.acked {
-		acked[n] = at
-	}
-	return acked
+	return maps.Clone(p.acked)
 }
 
 // Refused returns how many publishes were refused and sent again.
@@ -115,11 +120,13 @@ func (p *Publisher) put(f *flight, dup bool) {
 		p.out = mqtt.AppendAck(p.out, p.Version, mqtt.PUBREL, f.id, mqtt.Success)
 		return
 	}
+	p.mu.Lock()
 	if f.sent {
-		p.mu.Lock()
 		p.repeated[f.number] = true
-		p.mu.Unlock()
+	} else if _, before := p.begun[f.number]; !before { // one that was refused is sent anew
+		p.begun[f.number] = time.Now()
 	}
+	p.mu.Unlock()
 	f.sent = true
 	packet := mqtt.Publish{Topic: []byte(p.Name), QoS: p.QoS, Dup: dup, PacketID: f.id, Payload: p.payload(f.number)}
 	p.out = packet.Append(p.out, p.Version)

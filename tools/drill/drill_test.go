@@ -280,7 +280,8 @@ func TestADrillOnALocalClusterKeepsEveryPromise(t *testing.T) {
 			"no REST API":      {"127.0.0.1:1", "http://127.0.0.1:1", at.Secret, "127.0.0.1:1: connect: connection refused"},
 			"no MQTT":          {"127.0.0.1:1", at.HTTP[0], at.Secret, "127.0.0.1:1: connect: connection refused"},
 			"another protocol": {strings.TrimPrefix(at.HTTP[0], "http://"), at.HTTP[0], at.Secret, "is no MQTT|does not answer a CONNECT"},
-			"HTTPS, not HTTP":  {at.MQTT[0], strings.Replace(at.HTTP[0], "http", "https", 1), at.Secret, "server gave HTTP response to HTTPS client"},
+			"HTTPS, not HTTP":  {at.MQTT[0], strings.Replace(at.HTTP[0], "http", "https", 1), at.Secret, "server gave HTTP response to HTTPS client: without TLS it is http://"},
+			"MQTT, not HTTP":   {at.MQTT[0], "http://" + at.MQTT[0], at.Secret, "does not speak HTTP; is it the port of MQTT"},
 			"a wrong secret":   {at.MQTT[0], at.HTTP[0], "wrong", "the credential is not valid"},
 		} {
 			if said := drillFor(t, drill, dir, c.mqtt, c.http, at.Client, c.secret); !regexp.MustCompile(c.want).MatchString(said) {

@@ -124,16 +124,30 @@ func TestAReplicaThatRanOnIsFoundOut(t *testing.T) {
 	}
 }
 
-func TestOnlyWhatWasAcknowledgedWhileConnectedCountsForALiveSession(t *testing.T) {
+func TestOnlyWhatWasOnItsWayWhileConnectedCountsForALiveSession(t *testing.T) {
 	at := time.Now()
 	events := []device.Event{{At: at, What: "connected"}, {At: at.Add(60 * time.Second), What: "lost", Code: mqtt.ServerShuttingDown}, {At: at.Add(70 * time.Second), What: "connected"}}
 	acked := map[int]time.Time{1: at.Add(time.Second), 2: at.Add(30 * time.Second), 3: at.Add(59 * time.Second), 4: at.Add(65 * time.Second), 5: at.Add(90 * time.Second)}
-	if got := whileConnected([]int{1, 2, 3, 4, 5}, acked, events); !slices.Equal(got, []int{2, 5}) {
+	begun := map[int]time.Time{}
+	for n, at := range acked {
+		begun[n] = at.Add(-time.Second)
+	}
+	if got := whileConnected([]int{1, 2, 3, 4, 5}, begun, acked, events); !slices.Equal(got, []int{2, 5}) {
 		t.Errorf("missing while connected: %v, want [2 5]", got)
 	}
 	// The drill's own end.
-	if got := whileConnected([]int{1, 2, 3, 4, 5}, acked, append(events, device.Event{At: at.Add(91 * time.Second), What: "ended"})); !slices.Equal(got, []int{2}) {
+	if got := whileConnected([]int{1, 2, 3, 4, 5}, begun, acked, append(events, device.Event{At: at.Add(91 * time.Second), What: "ended"})); !slices.Equal(got, []int{2}) {
 		t.Errorf("missing while connected, with an end: %v, want [2]", got)
+	}
+	// Passed on before both lost their replica, acknowledged where the device came back.
+	begun[5] = at.Add(59 * time.Second)
+	if got := whileConnected([]int{2, 5}, begun, acked, events); !slices.Equal(got, []int{2}) {
+		t.Errorf("missing while connected, where the acknowledgment came late: %v, want [2]", got)
+	}
+	// One that took long, and the session was there all the while.
+	begun[5] = at.Add(75 * time.Second)
+	if got := whileConnected([]int{5}, begun, acked, events); !slices.Equal(got, []int{5}) {
+		t.Errorf("missing while connected, where it took long: %v, want [5]", got)
 	}
 }
 

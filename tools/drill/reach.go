@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strings"
 	"syscall"
 	"time"
 
@@ -22,6 +23,11 @@ func (r *rest) reached(ctx context.Context) (*api.Overview, error) {
 		err := r.once(ctx, base, "GET", "/health/live", nil, nil)
 		if err == nil || errors.As(err, new(*problem)) {
 			return r.overview(ctx)
+		}
+		if text := err.Error(); errors.Is(err, io.EOF) || strings.Contains(text, "malformed HTTP") {
+			err = fmt.Errorf("%w: what listens there does not speak HTTP; is it the port of MQTT? the REST API is on 8080 unless it was set otherwise", err)
+		} else if strings.Contains(text, "HTTP response to HTTPS client") {
+			err = fmt.Errorf("%w: without TLS it is http://", err)
 		}
 		failed = errors.Join(failed, err)
 	}

@@ -140,7 +140,7 @@ func (r *Report) fill(f *fleet.Fleet, sights []sight, stored map[string]map[stri
 				}
 				pair := Pair{Session: s.ID, Publisher: p.ID, Live: s.Clean, Record: device.Compare(s, f.Received(i), p)}
 				if s.Clean {
-					pair.MissingWhileConnected = whileConnected(pair.Missing, p.Acked(), append(s.Events(), device.Event{At: r.PublishingEnded, What: "ended"}))
+					pair.MissingWhileConnected = whileConnected(pair.Missing, p.Begun(), p.Acked(), append(s.Events(), device.Event{At: r.PublishingEnded, What: "ended"}))
 				}
 				r.Pairs = append(r.Pairs, pair)
 			}
@@ -209,21 +209,22 @@ func (r *Report) replicaOf(id string, e device.Event) string {
 // overviewAge is how old a listing of sessions may be.
 const overviewAge = 5 * time.Second
 
-// whileConnected are the missing values that were acknowledged while the session was
-// connected for a while and stayed so for a while. What is acknowledged about when its
-// own connection ends may be missed: the replica that died had it, or the drill ended, which
-// waits for saved sessions alone.
-func whileConnected(missing []int, acked map[int]time.Time, events []device.Event) (list []int) {
+// whileConnected are the missing values during all of whose way the session was connected,
+// from some time before they were sent to some time after they were acknowledged. What was
+// on its way when its own connection ended may be missed: the replica that died had it, or
+// the drill ended, which waits for saved sessions alone. A device whose replica stopped
+// before it could acknowledge a value that it had passed on hears of it much later, where it
+// comes back: nobody gets the value again for that.
+func whileConnected(missing []int, begun, acked map[int]time.Time, events []device.Event) (list []int) {
 	const margin = 3 * time.Second
 	for _, n := range missing {
-		at := acked[n]
 		connected := false
 		near := false
 		for _, e := range events {
-			if d := e.At.Sub(at); d > -margin && d < margin {
+			if e.At.After(begun[n].Add(-margin)) && e.At.Before(acked[n].Add(margin)) {
 				near = true
 			}
-			if !e.At.After(at) {
+			if !e.At.After(begun[n]) {
 				connected = e.What == "connected"
 			}
 		}

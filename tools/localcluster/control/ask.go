@@ -68,7 +68,7 @@ func unreachable(socket string, err error) error {
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("the local cluster on %s is another user's: be that user or root, or start your own with `make cluster` (%w)", socket, err)
 	}
-	return fmt.Errorf("no local cluster listens on %s%s: start one with `make cluster` (%w)", socket, others(socket), err)
+	return fmt.Errorf("no local cluster listens on %s: start one with `make cluster`%s (%w)", socket, others(socket), err)
 }
 
 // Find asks where the cluster is.
@@ -90,5 +90,5 @@ func others(path string) string {
 	if len(found) == 0 {
 		return ""
 	}
-	return ", which is this user's; there is " + strings.Join(found, ", ") + ", which its owner and root can use (--socket)"
+	return "; there is " + strings.Join(found, ", ") + ", which its owner and root can use (localcluster --socket=, drill --cluster=)"
 }
