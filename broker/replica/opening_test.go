@@ -47,10 +47,13 @@ type opening struct {
 }
 
 // open begins to make a replica of the site and waits until its HTTP listener is open.
-func open(t *testing.T, ctx context.Context, s *site.Site) *opening {
+func open(t *testing.T, ctx context.Context, s *site.Site, change ...func(*config.Config)) *opening {
 	t.Helper()
 	c := config.Default()
 	s.Configure(c, "a")
+	for _, f := range change {
+		f(c)
+	}
 	c.DataDir, c.Broker.TCPListen, c.HTTP.Listen = t.TempDir(), "127.0.0.1:0", "127.0.0.1:0"
 	o := &opening{done: make(chan struct{})}
 	go func() {
@@ -93,7 +96,7 @@ func TestAStartWaitsForNATSAndSaysSo(t *testing.T) {
 	harness.Eventually(t, "the reason to name what is waited for", func() (bool, string) {
 		status, body := o.get(t, "/health/ready")
 		return status == http.StatusServiceUnavailable && strings.Contains(body, `"broker-cluster-store: starting: reading the API clients`) &&
-			strings.Contains(body, "nothing from NATS for "), body
+			strings.Contains(body, "not connected to NATS: dial tcp (see the log): connect: connection refused"), body
 	})
 	for path, want := range map[string]struct {
 		status int
@@ -132,6 +135,19 @@ func TestAStartWaitsForNATSAndSaysSo(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
+}
+
+// So does one that NATS does not let in yet.
+func TestAStartSaysThatNATSDoesNotKnowItsPassword(t *testing.T) {
+	s := site.Start(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	o := open(t, ctx, s, func(c *config.Config) { c.NATS.Password = config.NewSecret("another") })
+	harness.Eventually(t, "the reason to say so", func() (bool, string) {
+		_, body := o.get(t, "/health/ready")
+		return strings.Contains(body, `"broker-cluster-store: starting: reading the API clients`) && strings.Contains(body, "not connected to NATS: nats: Authorization Violation"), body
+	})
+	cancel()
+	<-o.done
 }
 
 // A start that waits ends when it is told to, and leaves its port.

@@ -115,6 +115,7 @@ func (r *Replica) open(ctx context.Context) error {
 	defer telling.Wait()
 	over, cancel := context.WithCancel(ctx)
 	defer cancel()
+	r.opening.Store(&opening{does: "beginning", since: time.Now()})
 	telling.Go(func() { r.tellOpening(over) })
 	for _, s := range []struct {
 		does string

@@ -38,8 +38,9 @@ type connection struct {
 	// stream: when to send again.
 	roundTrip, readTrip roundTrip
 	ids                 atomic.Uint64
-	met                 func(streamInfo) // told what streams say; nil: nobody. Set before anybody asks
-	payload             atomic.Int64     // see maxPayload
+	met                 func(streamInfo)      // told what streams say; nil: nobody. Set before anybody asks
+	payload             atomic.Int64          // see maxPayload
+	dialed              atomic.Pointer[error] // of the last attempt to reach a server
 
 	mu      sync.Mutex // below; taken last, also under the client library's locks
 	wire    *wire      // the current connection's; nil before the first
@@ -156,6 +157,18 @@ func (c *connection) status() (up bool, changed <-chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.up, c.changed
+}
+
+// trouble is why the connection is not up, as far as that is known; nil while it is. It may
+// wait for an attempt to connect that is under way.
+func (c *connection) trouble() error {
+	if up, _ := c.status(); up {
+		return nil
+	}
+	if err := c.dialed.Load(); err != nil && *err != nil {
+		return *err
+	}
+	return c.nc.LastError() // what the server said, who does not know the password
 }
 
 // silent is how long nothing was received.

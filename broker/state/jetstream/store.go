@@ -168,6 +168,10 @@ func (s *Store) Connected() bool {
 	return up
 }
 
+// Trouble is why the shared-state connection is not up, as far as that is known; nil while
+// it is. It may take as long as an attempt to connect.
+func (s *Store) Trouble() error { return s.shared.trouble() }
+
 // MaxPayload is the largest message the NATS server takes, in bytes with its
 // headers; 0 before the first connection.
 func (s *Store) MaxPayload() int64 { return s.shared.maxPayload() }

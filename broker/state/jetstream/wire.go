@@ -23,6 +23,7 @@ func (d *dialer) Dial(network, address string) (net.Conn, error) {
 		}
 	}()
 	conn, err := new(net.Dialer).DialContext(ctx, network, address)
+	d.c.dialed.Store(&err)
 	if err != nil {
 		return nil, err
 	}
