@@ -67,7 +67,9 @@ func (l *Lab) controllerParts() []part {
 			"--service-account-private-key-file="+l.pki("account.key"), "--root-ca-file="+l.pki("ca.crt"),
 			"--cluster-signing-cert-file="+l.pki("ca.crt"), "--cluster-signing-key-file="+l.pki("ca.key"),
 			"--allocate-node-cidrs=false", "--cluster-cidr="+pods.String(), "--service-cluster-ip-range="+services.String(),
-			"--node-monitor-period=2s", "--node-monitor-grace-period=16s", "--profiling=false")},
+			"--node-monitor-period=2s", "--node-monitor-grace-period=16s", "--profiling=false",
+			// The end of one namespace takes hundreds of requests, of which 20 a second are allowed by itself.
+			"--kube-api-qps=200", "--kube-api-burst=400")},
 		{"scheduler", l.kubernetes("kube-scheduler", "--kubeconfig="+scheduler, "--secure-port=0", "--leader-elect=false", "--profiling=false")},
 		{"volume", l.kubernetes("volume", "-kubeconfig="+l.Kubeconfig(), "-dir="+l.file("volumes"))},
 		{"balancer", l.kubernetes("balancer", "-kubeconfig="+l.Kubeconfig(), "-pool="+pool.String())},

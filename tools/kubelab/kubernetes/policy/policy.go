@@ -20,6 +20,11 @@ import (
 // resync is how often every rule is written again, whatever has changed.
 const resync = 30 * time.Second
 
+// pause is how long the rules stay as they are at least. Writing them takes dozens of
+// programs on each node, whichever pod has come or gone; without it, a third of two
+// cores where releases come and go.
+const pause = time.Second
+
 // Run enforces policies until ctx ends.
 func Run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("policy", flag.ExitOnError)
@@ -78,12 +83,18 @@ func enforce(ctx context.Context, client kubernetes.Interface, config *options.K
 			return fmt.Errorf("watch the cluster: %w", err)
 		}
 	}
-	// Nobody asks this process for its health; the controller blocks if none reads.
+	// The controller begins each writing of all rules with a beat, and waits until that
+	// is read; nobody asks for its health.
 	beats := make(chan *healthcheck.ControllerHeartbeat)
 	go func() {
 		for {
 			select {
 			case <-beats:
+			case <-ctx.Done():
+				return
+			}
+			select {
+			case <-time.After(pause):
 			case <-ctx.Done():
 				return
 			}

@@ -12,6 +12,8 @@
 //  1. A claim appears; where its class waits for the first consumer, the scheduler
 //     has written the node on it.
 //  2. The folder is made and a PersistentVolume that names it.
-//  3. The claim is deleted and the volume released: with the reclaim policy Delete
+//  3. The claim asks for more, where its class allows that: the volume says that it
+//     has it, at once and in use. A folder has no size of its own.
+//  4. The claim is deleted and the volume released: with the reclaim policy Delete
 //     both are removed, with Retain nothing happens.
 package volume

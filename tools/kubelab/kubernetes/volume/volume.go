@@ -116,6 +116,11 @@ func (m *maker) sync(ctx context.Context) error {
 			errs = append(errs, fmt.Errorf("make a volume for %s/%s: %w", c.Namespace, c.Name, err))
 		}
 	}
+	for _, c := range claims {
+		if err := m.expand(ctx, c); err != nil {
+			errs = append(errs, fmt.Errorf("expand the volume of %s/%s: %w", c.Namespace, c.Name, err))
+		}
+	}
 	volumes, err := m.factory.Core().V1().PersistentVolumes().Lister().List(labels.Everything())
 	errs = append(errs, err)
 	for _, v := range volumes {
@@ -192,6 +197,33 @@ func volume(claim *core.PersistentVolumeClaim, class *storage.StorageClass, node
 			}}},
 		},
 	}
+}
+
+// expand says of a volume that it is as large as its claim asks for by now. The API
+// server lets a claim ask for more where its class allows that, and never for less.
+func (m *maker) expand(ctx context.Context, claim *core.PersistentVolumeClaim) error {
+	want := claim.Spec.Resources.Requests[core.ResourceStorage]
+	if claim.Status.Phase != core.ClaimBound || want.Cmp(claim.Status.Capacity[core.ResourceStorage]) <= 0 {
+		return nil
+	}
+	found, err := m.factory.Core().V1().PersistentVolumes().Lister().Get(claim.Spec.VolumeName)
+	if err != nil || found.Annotations[madeBy] != Provisioner {
+		return err
+	}
+	if want.Cmp(found.Spec.Capacity[core.ResourceStorage]) > 0 {
+		v := found.DeepCopy()
+		v.Spec.Capacity[core.ResourceStorage] = want
+		if _, err := m.client.CoreV1().PersistentVolumes().Update(ctx, v, meta.UpdateOptions{}); err != nil {
+			return err
+		}
+	}
+	c := claim.DeepCopy()
+	c.Status.Capacity[core.ResourceStorage] = want
+	if _, err := m.client.CoreV1().PersistentVolumeClaims(c.Namespace).UpdateStatus(ctx, c, meta.UpdateOptions{}); err != nil {
+		return err
+	}
+	klog.Infof("expanded %s for %s/%s to %s", found.Name, c.Namespace, c.Name, want.String())
+	return nil
 }
 
 // reclaim removes a released volume whose policy is Delete, and its folder.

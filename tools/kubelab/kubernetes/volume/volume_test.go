@@ -10,6 +10,7 @@ import (
 	storage "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/kubernetes/fake"
 )
 
@@ -104,6 +105,55 @@ func TestAClaimWaitsForItsFirstPodAndOthersAreLeftAlone(t *testing.T) {
 		}
 		if v := made(t, client); v != nil {
 			t.Errorf("%s: a volume was made", what)
+		}
+	}
+}
+
+func TestAVolumeGrowsWithItsClaimAndNeverShrinks(t *testing.T) {
+	bound := func(asks, has string) *core.PersistentVolumeClaim {
+		c := claim("node1")
+		c.Spec.VolumeName = volumeName(c)
+		c.Spec.Resources.Requests[core.ResourceStorage] = resource.MustParse(asks)
+		c.Status = core.PersistentVolumeClaimStatus{Phase: core.ClaimBound, Capacity: core.ResourceList{core.ResourceStorage: resource.MustParse(has)}}
+		return c
+	}
+	for _, x := range []struct{ asks, volume, has, want string }{
+		{"3Gi", "1Gi", "1Gi", "3Gi"},
+		{"3Gi", "3Gi", "1Gi", "3Gi"}, // ended between the two writes
+		{"1Gi", "1Gi", "1Gi", "1Gi"},
+		{"1Gi", "2Gi", "2Gi", "2Gi"},
+	} {
+		m, client := lab(t, class(nil), bound(x.asks, x.has))
+		old := claim("node1")
+		old.Spec.Resources.Requests[core.ResourceStorage] = resource.MustParse(x.volume)
+		if _, err := client.CoreV1().PersistentVolumes().Create(t.Context(), volume(old, class(nil), "node1", filepath.Join(m.dir, "x")), meta.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		m.factory.WaitForCacheSync(t.Context().Done())
+		deadline := time.After(20 * time.Second)
+		tick := time.NewTicker(5 * time.Millisecond)
+		for seen := 0; seen == 0; { // by the maker's watch
+			list, err := m.factory.Core().V1().PersistentVolumes().Lister().List(labels.Everything())
+			if err != nil {
+				t.Fatal(err)
+			}
+			seen = len(list)
+			select {
+			case <-tick.C:
+			case <-deadline:
+				t.Fatal("the volume was not seen in 20 s")
+			}
+		}
+		tick.Stop()
+		if err := m.sync(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		c, err := client.CoreV1().PersistentVolumeClaims("ns").Get(t.Context(), "data", meta.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v := made(t, client); v.Spec.Capacity.Storage().String() != x.want || c.Status.Capacity.Storage().String() != x.want {
+			t.Errorf("%+v: the volume has %v, its claim %v", x, v.Spec.Capacity.Storage(), c.Status.Capacity.Storage())
 		}
 	}
 }
