@@ -251,23 +251,22 @@ func isReady(p *core.Pod) bool {
 	return false
 }
 
-// until waits for a condition of any length of time, and returns how long it took. It
-// asks for no more than half of the time: some conditions take a program to find out,
-// and what is waited for needs the same two cores.
+// until waits for a condition of any length of time, and returns how long it took.
 func until(t *testing.T, within time.Duration, what string, condition func() (bool, string)) time.Duration {
 	t.Helper()
 	began := time.Now()
-	for {
-		asked := time.Now()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for range tick.C {
 		ok, now := condition()
 		if ok {
-			return time.Since(began)
+			break
 		}
 		if time.Since(began) > within {
 			t.Fatalf("waited %v for %s; last: %s", within, what, now)
 		}
-		<-time.After(max(100*time.Millisecond, time.Since(asked)))
 	}
+	return time.Since(began)
 }
 
 // describe says how the pods of namespaces are, and why, for a test that failed.

@@ -14,15 +14,10 @@ import (
 	"maestrohub.io/uns/tools/launch"
 )
 
-// oneCore is the environment of what runs by the dozen on two cores: by itself a Go
-// program has as many threads look for work as there are cores, which costs more than
-// the work.
-var oneCore = []any{map[string]any{"name": "GOMAXPROCS", "value": "1"}}
-
 // small lets a release be ready on nodes that share two cores.
 var small = map[string]any{
-	"uns":  map[string]any{"minReadySeconds": 0, "env": oneCore, "clients": map[string]any{"entries": entries(clients)}, "resources": map[string]any{"requests": map[string]any{"cpu": "50m"}}},
-	"nats": map[string]any{"statefulSet": map[string]any{"minReadySeconds": 0}, "container": map[string]any{"env": oneCore, "resources": map[string]any{"requests": map[string]any{"cpu": "50m"}}}},
+	"uns":  map[string]any{"minReadySeconds": 0, "clients": map[string]any{"entries": entries(clients)}, "resources": map[string]any{"requests": map[string]any{"cpu": "50m"}}},
+	"nats": map[string]any{"statefulSet": map[string]any{"minReadySeconds": 0}, "container": map[string]any{"resources": map[string]any{"requests": map[string]any{"cpu": "50m"}}}},
 }
 
 // reach is a release as pods of the cluster see it: by its Services.
@@ -43,7 +38,7 @@ func (r *release) helmTest(t *testing.T) time.Duration {
 }
 
 // TestSingleNode installs one replica without NATS: what it has acknowledged outlives
-// its pod, on its volume, which can grow.
+// its pod, on its volume.
 func TestSingleNode(t *testing.T) {
 	installations.enter(t)
 	began := time.Now()
@@ -84,23 +79,6 @@ func TestSingleNode(t *testing.T) {
 	if rows := r.reach(t).History(t, "device", "single/x"); len(rows) != 1 {
 		t.Errorf("after a reinstallation history has %d values, want 1", len(rows))
 	}
-
-	pod := r.uids(t)
-	newOperator(t, r).section(t, "UPGRADING.md", "Larger volume of a single node")
-	newOperator(t, r).grown(t, r.namespace, 1)
-	if now := r.uids(t); now != pod {
-		t.Errorf("the replica was replaced for a larger volume: %s, before %s", now, pod)
-	}
-	if err := cluster.CoreV1().Pods(r.namespace).Delete(t.Context(), r.uns()+"-0", meta.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	until(t, 2*time.Minute, "the StatefulSet to start its pod anew", func() (bool, string) {
-		var page struct {
-			Values []harness.Row `json:"values"`
-		}
-		err := fetch(t.Context(), r.reach(t), "/api/v1/uns/"+harness.Workspace+"/history?topic=single/x", &page)
-		return err == nil && r.uids(t) != pod && len(page.Values) == 1, fmt.Sprintf("%v, %v", page.Values, err)
-	})
 }
 
 // startDatabase gives a namespace the database that production brings itself, and the

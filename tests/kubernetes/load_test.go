@@ -34,10 +34,9 @@ func (s *site) load(t *testing.T) *load {
 	f, err := fleet.Start(ctx, fleet.Options{
 		Name: fmt.Sprintf("load-%d-%d", time.Now().Unix(), loads.Add(1)), User: "device", Secret: harness.Secret("device"), Seed: seed,
 		Inbox: harness.Inbox("device", ""), Data: harness.Data(""), Wills: true,
-		// Slow enough for two cores that also run the cluster and what other lanes do; a
-		// session asks whether its silent broker is there, as any client with a keep alive
-		// does.
-		Every: 80 * time.Millisecond, Pings: 5 * time.Second,
+		// Slow enough for two cores that also run the cluster; a session asks whether its
+		// silent broker is there, as any client with a keep alive does.
+		Every: 20 * time.Millisecond, Pings: 5 * time.Second,
 		Address: func(int, int) string { return s.address },
 	})
 	if err != nil {

@@ -115,7 +115,6 @@ func first(t *testing.T) *site {
 		"uns": map[string]any{
 			"image":        map[string]any{"pullPolicy": "Always"},
 			"antiAffinity": "preferred",
-			"env":          oneCore,
 			"podLabels":    map[string]any{"e2e": r.namespace},
 			"clients":      map[string]any{"entries": entries(clients)},
 			"model":        map[string]any{"content": model},
@@ -131,7 +130,7 @@ func first(t *testing.T) *site {
 		"backup": map[string]any{"enabled": true, "schedule": "0 0 1 1 *", "persistence": map[string]any{"existingClaim": backups}},
 		"nats": map[string]any{
 			"statefulSet": map[string]any{"minReadySeconds": 5},
-			"container":   map[string]any{"env": oneCore, "resources": map[string]any{"requests": map[string]any{"cpu": "50m", "memory": "256Mi"}, "limits": map[string]any{"memory": "256Mi"}}},
+			"container":   map[string]any{"resources": map[string]any{"requests": map[string]any{"cpu": "50m", "memory": "256Mi"}, "limits": map[string]any{"memory": "256Mi"}}},
 		},
 	}
 	if _, err := putCertificate(t.Context(), r.namespace); err != nil {
