@@ -2,6 +2,7 @@ package replica
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -48,7 +49,7 @@ func (o *opening) waits() error {
 			text += fmt.Sprintf("; nothing from NATS for %s", silent.Round(time.Second))
 		}
 	}
-	return fmt.Errorf("%s", text)
+	return errors.New(text)
 }
 
 // tellOpening logs what a start waits for until ctx is done.
